@@ -23,7 +23,7 @@ MOST = 400
 _SMALLEST = 1e-2
 
 
-class Problem(NamedTuple):
+class EquilibriumEquations(NamedTuple):
     """System, instant (s), inputs, and the rate (3,) of a steady rotation, rad/s, None at rest."""
 
     system: AbstractSystem
@@ -31,8 +31,8 @@ class Problem(NamedTuple):
     u: Array | None
     rate: Array | None = None
 
-    def under_loads(self, part: Array) -> "Problem":
-        """The problem under a part of the given loads."""
+    def under_loads(self, part: Array) -> "EquilibriumEquations":
+        """The equations under a part of the given loads."""
         return self._replace(system=self.system.under_loads(part))
 
     @property
@@ -84,7 +84,7 @@ class Problem(NamedTuple):
         """Function that solves with `matrix`, which it factorises once."""
         return self.matrix(q, multipliers).solver()
 
-    def moved(self, q: Array, multipliers: Array, change: Array) -> tuple[Array, Array]:
+    def move(self, q: Array, multipliers: Array, change: Array) -> tuple[Array, Array]:
         """Configuration and multipliers after a change (n,) of both."""
         nv = self.system.nv
         return self.system.space.flow(q, change[:nv]), multipliers + change[nv:]

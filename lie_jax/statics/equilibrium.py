@@ -12,8 +12,8 @@ from lie_jax.multibody import arguments
 from lie_jax.numerics import newton, rules, waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import failure, free, rotation
-from lie_jax.statics.equations import MOST, Problem
-from lie_jax.statics.free import HeldProblem
+from lie_jax.statics.equations import MOST, EquilibriumEquations
+from lie_jax.statics.free import HeldEquations
 from lie_jax.statics.search import Search, load
 from lie_jax.systems.system import AbstractSystem, State
 from lie_jax.user_functions import libraries, snapshots
@@ -85,23 +85,25 @@ def equilibrium(
         rate = as_float(rate)
         checks.shape("equilibrium(rate=)", rate, (3,), "rad/s")
         rate = jnp.asarray(rate, state.q.dtype)
-    problem = Problem(system, t, u, rate)
-    reached = _reached(rules.stop_gradient(problem), rules.stop_gradient(state.q))
+    problem = EquilibriumEquations(system, t, u, rate)
+    reached = _search(rules.stop_gradient(problem), rules.stop_gradient(state.q))
     if not checks.has_tracers(reached.converged) and not bool(reached.converged):
         problem, reached = _least_change(problem, state.q, reached)
     change = _change(problem, reached)
-    q, _ = problem.moved(reached.q, reached.multipliers, change)
+    q, _ = problem.move(reached.q, reached.multipliers, change)
     q = jnp.where(reached.converged, q, jnp.nan)
     return State(q, problem.velocity(q))
 
 
-def _least_change(problem: Problem, start: Array, failed: Search) -> tuple[Problem, Search]:
+def _least_change(
+    problem: EquilibriumEquations, start: Array, failed: Search
+) -> tuple[EquilibriumEquations, Search]:
     """The search again with free directions held, after one that failed; raises without any."""
     own, start = rules.stop_gradient(problem), rules.stop_gradient(start)
     if problem.size > MOST or failure.redundant(own, start):
         raise _error(own, start, failed)
-    held = HeldProblem._make(own)
-    reached = _reached(held, start)
+    held = HeldEquations._make(own)
+    reached = _search(held, start)
     balances = reached.converged & _balances(held, reached.q, reached.multipliers)
     count, owners = free.owners(own, reached.q, reached.multipliers)
     if not bool(balances) or not count:
@@ -112,36 +114,36 @@ def _least_change(problem: Problem, start: Array, failed: Search) -> tuple[Probl
         f"when {moving} move{'s' if len(owners) == 1 else ''} in {'them' if count > 1 else 'it'}. "
         "The state is near the place of the start there: give a joint or a spring to choose one.",
     )
-    return HeldProblem._make(problem), reached
+    return HeldEquations._make(problem), reached
 
 
-_balances = eqx.filter_jit(HeldProblem.balances)
+_balances = eqx.filter_jit(HeldEquations.balances)
 
 
 @eqx.filter_jit
-def _reached(problem: Problem, q: Array) -> Search:
+def _search(problem: EquilibriumEquations, q: Array) -> Search:
     return load(problem, q)
 
 
-def _change(problem: Problem, reached: Search) -> Array:
+def _change(problem: EquilibriumEquations, reached: Search) -> Array:
     """Zeros (n,), whose derivatives are those of the equilibrium and of its multipliers."""
     none, args = jnp.zeros(problem.size, reached.q.dtype), (problem, rules.stop_gradient(reached))
-    return newton.attach_derivatives(none, _residual, _linearized, args)
+    return newton.attach_derivatives(none, _residual, _linearize, args)
 
 
 def _residual(y: Array, args: Any) -> Array:
     problem, reached = args
-    return problem.defect(*problem.moved(reached.q, reached.multipliers, y))
+    return problem.defect(*problem.move(reached.q, reached.multipliers, y))
 
 
-def _linearized(y: Array, args: Any):
+def _linearize(y: Array, args: Any):
     problem, reached = args
-    q, multipliers = problem.moved(reached.q, reached.multipliers, y)
+    q, multipliers = problem.move(reached.q, reached.multipliers, y)
     x = problem.system.space.rate_at_zero(y[: problem.system.nv])
     return problem.defect(q, multipliers), problem.matrix(q, multipliers, x)
 
 
-def _error(problem: Problem, start: Array, reached: Search) -> EquilibriumError:
+def _error(problem: EquilibriumEquations, start: Array, reached: Search) -> EquilibriumError:
     part, state = float(reached.part), State(reached.q, problem.velocity(reached.q))
     reason = failure.causes(problem, start, reached)
     return EquilibriumError(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax.statics import windings
-from lie_jax.statics.equations import Problem
+from lie_jax.statics.equations import EquilibriumEquations
 from lie_jax.statics.search import Search
 
 # Unknowns up to which singular values are computed, in a second or two.
@@ -33,16 +33,18 @@ class _Instant(NamedTuple):
 
 
 @eqx.filter_jit
-def _equations(problem: Problem, part: Array, q: Array, multipliers: Array) -> tuple[Array, Array]:
+def _equations(
+    problem: EquilibriumEquations, part: Array, q: Array, multipliers: Array
+) -> tuple[Array, Array]:
     loaded = problem.under_loads(part)
     return loaded.defect(q, multipliers), loaded.dense_matrix(q, multipliers).entries
 
 
-def _at(problem: Problem, part: Array, q: Array, multipliers: Array) -> _Instant:
+def _at(problem: EquilibriumEquations, part: Array, q: Array, multipliers: Array) -> _Instant:
     return _Instant(*map(np.asarray, _equations(problem, part, q, multipliers)))
 
 
-def causes(problem: Problem, start: Array, reached: Search) -> str:
+def causes(problem: EquilibriumEquations, start: Array, reached: Search) -> str:
     """Sentences on the causes that the last state shows, and remedies."""
     part, worst = float(reached.part), problem.system.owner(int(reached.worst))
     sides = np.asarray(problem.system.validity.branch_signs(problem.t, start))
@@ -52,7 +54,7 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
             f"The start has {joint} more than a quarter turn from where it holds, near a second "
             "position half a turn off: start from lie_jax.project(system, state)."
         )
-    wound = _wound(problem, reached)
+    wound = _winding_message(problem, reached)
     if wound is not None:
         return wound
     if bool(reached.out):
@@ -122,14 +124,14 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
     )
 
 
-def redundant(problem: Problem, q: Array) -> bool:
+def redundant(problem: EquilibriumEquations, q: Array) -> bool:
     """Whether constraints depend on each other at a configuration."""
     rows = np.asarray(_rows(problem, q))
     return bool(_null_space(rows)[1])
 
 
 @eqx.filter_jit
-def _rows(problem: Problem, q: Array) -> Array:
+def _rows(problem: EquilibriumEquations, q: Array) -> Array:
     return problem.system.constraint_jacobian(problem.t, q)
 
 
@@ -157,13 +159,13 @@ def _softest(stiffness: np.ndarray, free: np.ndarray) -> tuple[float, np.ndarray
     return float(sizes[-1]), free @ directions[-1], float(np.abs(stiffness).max())
 
 
-def _owner(problem: Problem, direction: np.ndarray) -> str:
+def _owner(problem: EquilibriumEquations, direction: np.ndarray) -> str:
     return problem.system.owner(int(np.argmax(np.abs(direction))))
 
 
-def _wound(problem: Problem, reached: Search) -> str | None:
+def _winding_message(problem: EquilibriumEquations, reached: Search) -> str | None:
     """Sentences on a spring that must be wound beyond half a turn, which q does not tell."""
-    wound = windings.uncounted(problem.system, problem.t, reached.q)
+    wound = windings.largest_winding(problem.system, problem.t, reached.q)
     if wound is None or wound.angle <= np.pi - _NEAR:
         return None
     return (

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from lie_jax.numerics import lapack, rules
 from lie_jax.numerics.dense import DenseMatrix
-from lie_jax.statics.equations import Problem
+from lie_jax.statics.equations import EquilibriumEquations
 from lie_jax.statics.linear import null_space
 
 # Stiffness relative to those of the coordinates it moves, in units of rounding times their number,
@@ -54,13 +54,13 @@ def directions(matrix: Float[Array, "n n"], nv: int) -> Directions:
     return Directions(right / size[:, None], parts, (size[:, None] * left) @ parts.T)
 
 
-class HeldProblem(Problem):
+class HeldEquations(EquilibriumEquations):
     """The equations, free directions of which are held; their defect is that of the mechanism."""
 
     def matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> DenseMatrix:
         """As that of the equations, with the stiffness that holds free directions at z = 0."""
         dense = self.dense_matrix(q, multipliers, x)
-        return DenseMatrix(dense.entries + self._held(q, multipliers), dense.rows)
+        return DenseMatrix(dense.entries + self._holding_stiffness(q, multipliers), dense.rows)
 
     def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
         """Function that solves with `matrix` for changes without parts along free directions.
@@ -79,11 +79,11 @@ class HeldProblem(Problem):
 
     def balances(self, q: Array, multipliers: Array) -> Array:
         """Whether the springs that hold free directions carry nothing."""
-        change = Problem.solver(self, q, multipliers)(self.defect(q, multipliers))
+        change = EquilibriumEquations.solver(self, q, multipliers)(self.defect(q, multipliers))
         size = self.length(q, change)
         return size <= jnp.finfo(size.dtype).eps ** 0.5
 
-    def _held(self, q: Array, multipliers: Array) -> Float[Array, "n n"]:
+    def _holding_stiffness(self, q: Array, multipliers: Array) -> Float[Array, "n n"]:
         return jnp.pad(self._directions(q, multipliers).stiffness, (0, self.system.nc))
 
     def _directions(self, q: Array, multipliers: Array) -> Directions:
@@ -92,11 +92,11 @@ class HeldProblem(Problem):
 
 
 @eqx.filter_jit
-def _motions(problem: Problem, q: Array, multipliers: Array) -> Array:
+def _motions(problem: EquilibriumEquations, q: Array, multipliers: Array) -> Array:
     return directions(problem.dense_matrix(q, multipliers).entries, problem.system.nv).motions
 
 
-def owners(problem: Problem, q: Array, multipliers: Array) -> tuple[int, list[str]]:
+def owners(problem: EquilibriumEquations, q: Array, multipliers: Array) -> tuple[int, list[str]]:
     """Number of free directions at a state, and the bodies or joints that move in them."""
     motions = np.asarray(_motions(problem, q, multipliers))
     lengths = np.linalg.norm(motions, axis=0)

@@ -140,7 +140,7 @@ def _modes(linear: LinearMotion, number: int, damped: bool) -> Modes:
         return Modes(frequencies, growth, frequencies**2 - growth**2, shapes.T)
     squares, motions = pencils.conservative(mass, stiffness)
     squares = squares[:number]
-    shapes = _signed(basis @ motions[:, :number])
+    shapes = _fix_signs(basis @ motions[:, :number])
     return Modes(_root(squares), _root(-squares), squares, shapes.T)
 
 
@@ -149,7 +149,7 @@ def _root(x: Array) -> Array:
     return jnp.where(x > 0.0, jnp.sqrt(jnp.where(x > 0.0, x, 1.0)), 0.0)
 
 
-def _signed(shapes: Any) -> Any:
-    """Columns whose largest entry is positive."""
+def _fix_signs(shapes: Any) -> Any:
+    """Columns with the signs by which their largest entries are positive."""
     k = jnp.argmax(jnp.abs(shapes), axis=0)
     return shapes * jnp.sign(jnp.take_along_axis(shapes, k[None], axis=0))

@@ -11,7 +11,7 @@ from lie_jax import checks
 from lie_jax.multibody import arguments
 from lie_jax.numerics import newton, waits
 from lie_jax.numerics.conversion import as_float
-from lie_jax.statics.equations import Problem
+from lie_jax.statics.equations import EquilibriumEquations
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
 from lie_jax.systems.system import AbstractSystem, State
 from lie_jax.user_functions import snapshots
@@ -90,7 +90,7 @@ def equilibrium_path(
         )
     t, u = arguments.instant("equilibrium_path", system, state, t, inputs)
     system = snapshots.freeze(system)
-    problem = Problem(system, t, u)
+    problem = EquilibriumEquations(system, t, u)
     none = jnp.zeros((), state.q.dtype)
     unloaded = equilibrium(system.under_loads(none), state, t=t, inputs=u)
     now = _Point(unloaded.q, jnp.zeros(system.nc, state.q.dtype), none)
@@ -115,7 +115,7 @@ def equilibrium_path(
 
 
 @eqx.filter_jit
-def _advance(problem: Problem, start: _Point, before: Array, length: Array) -> _Step:
+def _advance(problem: EquilibriumEquations, start: _Point, before: Array, length: Array) -> _Step:
     """A step along the tangent, and Newton's steps across it."""
     nv = problem.system.nv
     scale = jnp.maximum(jnp.max(problem.system.space.magnitude(start.q)), 1.0) * jnp.sqrt(nv)
@@ -132,8 +132,8 @@ def _advance(problem: Problem, start: _Point, before: Array, length: Array) -> _
         solve = problem.under_loads(point.part).solver(point.q, point.multipliers)
         return value, -solve(value), -solve(by_part)
 
-    def moved(point: _Point, change: Array) -> _Point:
-        q, multipliers = problem.moved(point.q, point.multipliers, change[:-1])
+    def move(point: _Point, change: Array) -> _Point:
+        q, multipliers = problem.move(point.q, point.multipliers, change[:-1])
         return _Point(q, multipliers, point.part + change[-1])
 
     *_, by_part = slopes(start)
@@ -151,15 +151,15 @@ def _advance(problem: Problem, start: _Point, before: Array, length: Array) -> _
         last = size <= jnp.sqrt(jnp.finfo(size.dtype).eps) * length
         # A correction longer than the step leads to another part of the path.
         change = jnp.where(size < length, change, jnp.nan)
-        return newton.Correction(moved(point, change), change, size, last, value)
+        return newton.Correction(move(point, change), change, size, last, value)
 
-    begun = newton.initial_root(moved(start, tangent))
-    root = newton.damped_search(correct, moved, begun, jnp.zeros_like(tangent), _ITERATIONS)
+    begun = newton.initial_root(move(start, tangent))
+    root = newton.damped_search(correct, move, begun, jnp.zeros_like(tangent), _ITERATIONS)
     good = root.converged & problem.valid(root.y.q)
     return _Step(root.y, tangent, root.iterations, root.worst, good)
 
 
-def _error(problem: Problem, step: _Step, points: list[_Point]) -> EquilibriumError:
+def _error(problem: EquilibriumEquations, step: _Step, points: list[_Point]) -> EquilibriumError:
     part, owner = float(points[-1].part), problem.system.owner(int(step.worst))
     state = State(points[-1].q, jnp.zeros(problem.system.nv, points[-1].q.dtype))
     failed = f"the last attempt failed at {owner}. Give a smaller length=, or fewer steps."

@@ -46,9 +46,9 @@ def _conservative(mass: Square, stiffness: Square) -> Squares:
     n = mass.shape[0]
     root = jnp.linalg.cholesky(mass)
     shift = _shift(mass, stiffness)
-    inner = _divided(root, _divided(root, stiffness).T)
+    inner = _solve_triangular(root, _solve_triangular(root, stiffness).T)
     high, high_motions = lapack.symmetric_eigen(0.5 * (inner + inner.T))
-    flexibility = root.T @ _solved(stiffness + shift * mass, root)
+    flexibility = root.T @ _solve(stiffness + shift * mass, root)
     inverse, low_motions = lapack.symmetric_eigen(0.5 * (flexibility + flexibility.T))
     largest = jnp.max(jnp.abs(inverse))
     noise = _NOISE * n * jnp.finfo(mass.dtype).eps * largest
@@ -61,7 +61,7 @@ def _conservative(mass: Square, stiffness: Square) -> Squares:
     squares = jnp.where(serves, high, low)
     motions = jnp.where(serves[None], high_motions, low_motions)
     order = jnp.argsort(squares)
-    return Squares(squares[order], _divided(root.T, motions[:, order], lower=False))
+    return Squares(squares[order], _solve_triangular(root.T, motions[:, order], lower=False))
 
 
 def _change(values: Squares, pencil: Any, changes: Any) -> Squares:
@@ -114,14 +114,14 @@ def _general(mass: Square, damping: Square, stiffness: Square, number: int):
     root = jnp.linalg.cholesky(mass)
 
     def inner(matrix: Square) -> Square:
-        return _divided(root, _divided(root, matrix.T).T)
+        return _solve_triangular(root, _solve_triangular(root, matrix.T).T)
 
     # Shifted, λ = θ + s, so that free directions have flexibilities.
     shift = jnp.sqrt(_shift(mass, 0.5 * (stiffness + stiffness.T)))
     shifted = stiffness + shift * damping + shift**2 * mass
-    compliance = root.T @ _solved(shifted, root)
+    compliance = root.T @ _solve(shifted, root)
     rate = damping + 2.0 * shift * mass
-    by_rate = root.T @ _divided(root, _solved(shifted, rate).T).T
+    by_rate = root.T @ _solve_triangular(root, _solve(shifted, rate).T).T
     slow = 1.0 / jnp.sqrt(jnp.linalg.norm(compliance))
     below = jnp.block([[-by_rate * slow, -compliance * slow**2], [identity, zero]])
     inverses, low, low_left = _both_sides(below)
@@ -145,7 +145,10 @@ def _general(mass: Square, damping: Square, stiffness: Square, number: int):
     right = jnp.concatenate([low[:n], high[:n]], axis=1)[:, order]
     left = jnp.concatenate([low_left[n:], high_left[n:]], axis=1)[:, order]
     upper = root.T.astype(right.dtype)
-    right, left = _divided(upper, right, lower=False), _divided(upper, left, lower=False)
+    right, left = (
+        _solve_triangular(upper, right, lower=False),
+        _solve_triangular(upper, left, lower=False),
+    )
     return values[order], right, left
 
 
@@ -182,12 +185,12 @@ def _shift(mass: Square, stiffness: Square) -> Float[Array, ""]:
     return jnp.where(jnp.isfinite(least), eps**_SHIFT * least, 1.0)
 
 
-def _solved(a: Square, b: Square) -> Square:
+def _solve(a: Square, b: Square) -> Square:
     """Solution of a x = b, rows and columns scaled by the diagonal."""
     diagonal = jnp.abs(jnp.diagonal(a))
     scale = 1.0 / jnp.sqrt(jnp.where(diagonal > 0.0, diagonal, 1.0))
     return scale[:, None] * lapack.solve(a * scale[:, None] * scale[None], b * scale[:, None])
 
 
-def _divided(triangle: Array, b: Array, lower: bool = True) -> Array:
+def _solve_triangular(triangle: Array, b: Array, lower: bool = True) -> Array:
     return jax.scipy.linalg.solve_triangular(triangle, b, lower=lower)

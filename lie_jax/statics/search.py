@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.numerics import newton
-from lie_jax.statics.equations import Problem
+from lie_jax.statics.equations import EquilibriumEquations
 
 # Newton steps of a load step, with those that are taken back.
 _ITERATIONS = 40
@@ -35,7 +35,7 @@ class Search(NamedTuple):
     out: Bool[Array, ""]
 
 
-def _root(problem: Problem, start: _Point, carried: Array) -> newton.Root:
+def _root(problem: EquilibriumEquations, start: _Point, carried: Array) -> newton.Root:
     """Solve defect = `carried` from a point near the solution.
 
     Sizes of corrections decide on parts of Newton steps: scales of forces do not change them.
@@ -47,16 +47,16 @@ def _root(problem: Problem, start: _Point, carried: Array) -> newton.Root:
         size = problem.length(point[0], change)
         # The next correction is of its square, at the level of rounding.
         last = size <= jnp.sqrt(jnp.finfo(size.dtype).eps)
-        return newton.Correction(moved(point, change), change, size, last, value)
+        return newton.Correction(move(point, change), change, size, last, value)
 
-    def moved(point: _Point, change: Array) -> _Point:
-        return problem.moved(*point, change)
+    def move(point: _Point, change: Array) -> _Point:
+        return problem.move(*point, change)
 
     none = jnp.zeros(problem.size, start[0].dtype)
-    return newton.damped_search(correct, moved, newton.initial_root(start), none, _ITERATIONS)
+    return newton.damped_search(correct, move, newton.initial_root(start), none, _ITERATIONS)
 
 
-def load(problem: Problem, q: Array) -> Search:
+def load(problem: EquilibriumEquations, q: Array) -> Search:
     """Equilibrium that continues a start under growing loads.
 
     The given loads grow in proportion, and forces that the start leaves unbalanced without them
@@ -68,7 +68,7 @@ def load(problem: Problem, q: Array) -> Search:
     begun = Search(q, jnp.zeros(problem.system.nc, q.dtype), none, no, zero, no)
 
     def attempt(number: Array, before: Search) -> tuple[Array, Search]:
-        reached = _continued(problem, begun, grows=number == 0)
+        reached = _continuation(problem, begun, grows=number == 0)
         # Of two ways that end early the first one says which part of the loads is carried.
         better = (number == 0) | reached.converged
         return number + 1, jax.tree.map(lambda x, y: jnp.where(better, x, y), reached, before)
@@ -79,21 +79,21 @@ def load(problem: Problem, q: Array) -> Search:
     )[1]
 
 
-def _continued(problem: Problem, begun: Search, grows: Array) -> Search:
+def _continuation(problem: EquilibriumEquations, begun: Search, grows: Array) -> Search:
     """Equilibrium along defect(q, s) = (1 - s) defect(start, 0), 0 ≤ s ≤ 1.
 
     s is the part of the loads where they grow; else all of them act throughout.
     """
 
-    def acting(part: Array) -> Problem:
+    def equations_at(part: Array) -> EquilibriumEquations:
         return problem.under_loads(jnp.where(grows, part, jnp.ones_like(part)))
 
-    start = acting(begun.part).defect(begun.q, begun.multipliers)
+    start = equations_at(begun.part).defect(begun.q, begun.multipliers)
 
     def advance(now: tuple[Search, Array, Array]) -> tuple[Search, Array, Array]:
         before, increment, attempts = now
         target = jnp.minimum(before.part + increment, 1.0)
-        root = _root(acting(target), before[:2], (1.0 - target) * start)
+        root = _root(equations_at(target), before[:2], (1.0 - target) * start)
         good = root.converged & problem.valid(root.y[0])
         after = *root.y, target, target >= 1.0
         q, multipliers, part, all_of_it = map(partial(jnp.where, good), after, before)

@@ -17,14 +17,14 @@ RECALL = (
 )
 
 
-class Wound(NamedTuple):
+class WoundSpring(NamedTuple):
     """A spring in words, and its largest angle (rad), between -π and π as poses tell it."""
 
     spring: str
     angle: float
 
 
-def uncounted(system: AbstractSystem, t: Array, q: Array) -> Wound | None:
+def largest_winding(system: AbstractSystem, t: Array, q: Array) -> WoundSpring | None:
     """The spring with the largest angle of all whose turns are unknown; None without any."""
     if not isinstance(system, AbstractMultibodySystem):
         return None
@@ -36,13 +36,13 @@ def uncounted(system: AbstractSystem, t: Array, q: Array) -> Wound | None:
             continue
         angles = np.abs(np.asarray(last.angle)).reshape(group.count, -1).max(axis=1)
         k = int(np.argmax(angles))
-        found.append(Wound(group.titles[k], float(angles[k])))
+        found.append(WoundSpring(group.titles[k], float(angles[k])))
     return max(found, key=lambda wound: wound.angle, default=None)
 
 
 def doubt(system: AbstractSystem, t: Array, q: Array) -> str:
     """Sentence on a spring that may be wound further than q tells; none without one."""
-    wound = uncounted(system, t, q)
+    wound = largest_winding(system, t, q)
     if wound is None:
         return ""
     return (
