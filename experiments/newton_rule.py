@@ -12,8 +12,8 @@ from typing_extensions import override
 
 import lie_jax
 from lie_jax.integrators.generalized_alpha import equations, matrix
-from lie_jax.integrators.generalized_alpha.equations import Problem
-from lie_jax.integrators.generalized_alpha.start import begun
+from lie_jax.integrators.generalized_alpha.equations import StepParameters
+from lie_jax.integrators.generalized_alpha.start import initial_carry
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.numerics import newton, small
@@ -39,12 +39,12 @@ class GeneralizedAlpha(lie_jax.GeneralizedAlpha):
     @override
     def init(self, system, t, dt, state, u):
         v_dot, multipliers = accelerations_and_multipliers(system, t, state.q, state.v, u)
-        carry = begun(v_dot, multipliers, jnp.zeros_like(v_dot))
-        return self._kept(system, t, dt, state, u, carry)
+        carry = initial_carry(v_dot, multipliers, jnp.zeros_like(v_dot))
+        return self._reserve_inverse(system, t, dt, state, u, carry)
 
     @override
-    def _problem(self, system, t, dt, state, carry, u):
-        problem, guess, a_bar, share = super()._problem(system, t, dt, state, carry, u)
+    def _parameters(self, system, t, dt, state, carry, u):
+        problem, guess, a_bar, share = super()._parameters(system, t, dt, state, carry, u)
         return problem, jnp.zeros_like(guess), a_bar, share
 
     @override
@@ -71,18 +71,18 @@ def _chord(equations: newton.Equations, guess: Array, kept: None, args: Any) -> 
     return jax.lax.while_loop(newton.loop_condition(newton.MAX_ITERATIONS), iterate, start).root
 
 
-def _size(value: Array, problem: Problem) -> Array:
+def _size(value: Array, problem: StepParameters) -> Array:
     """2-norm of the residual in N, N m and m together."""
     n = problem.system.nv
     return jnp.sqrt(jnp.sum((problem.beta * value[:n]) ** 2) + jnp.sum(value[n:] ** 2))
 
 
-def _has_converged(correction: Array, search: Search, problem: Problem) -> Array:
+def _has_converged(correction: Array, search: Search, problem: StepParameters) -> Array:
     return (search.size <= _RELATIVE * search.first) | (search.size <= _ABSOLUTE)
 
 
 @eqx.filter_jit
-def _matrix(y: Array, problem: Problem, operator: bool) -> Any:
+def _matrix(y: Array, problem: StepParameters, operator: bool) -> Any:
     end, t = equations.end(y, problem), problem.t
     system, u = _without_loads(problem.system, problem.u)
     still = jnp.zeros_like(end.v)

@@ -26,7 +26,7 @@ from lie_jax.integrators import iterations
 from lie_jax.integrators.base import AbstractIntegrator, Difference, Step
 from lie_jax.integrators.explicit import RKMK
 from lie_jax.integrators.generalized_alpha import equations, matrix
-from lie_jax.integrators.generalized_alpha.equations import Problem
+from lie_jax.integrators.generalized_alpha.equations import StepParameters
 from lie_jax.numerics import newton
 from lie_jax.systems.system import State, accelerations_and_multipliers
 
@@ -161,15 +161,15 @@ class BDF(AbstractIntegrator):
         order = jnp.maximum(reached, 1)
         weights = _extrapolation(span, order + 1)
         past = jax.vmap(lambda q: space.inverse_retract(carry.q[0], q))(carry.q)
-        base = space.retract(carry.q[0], _combined(weights, past))
-        expected = _combined(weights, carry.v)
+        base = space.retract(carry.q[0], _combine(weights, past))
+        expected = _combine(weights, carry.v)
 
         near = jax.vmap(lambda q: space.inverse_retract(base, q))(carry.q[: self.order])
         of_past, of_end = _slopes(span[: self.order], order)
-        moved = space.tangent_operator(jnp.zeros_like(state.v), _combined(of_past, near))
-        changed = _combined(of_past, carry.v[: self.order])
+        moved = space.tangent_operator(jnp.zeros_like(state.v), _combine(of_past, near))
+        changed = _combine(of_past, carry.v[: self.order])
         # v = moved + a₀ ξ and v̇ = changed + a₀ v in the correction Δ = v̇ / a₀².
-        problem = Problem(
+        problem = StepParameters(
             system=system,
             t=t + dt,
             u=u,
@@ -182,8 +182,8 @@ class BDF(AbstractIntegrator):
         )
         predicted = -problem.beta * problem.increment
         guess = equations.guess(problem, jnp.concatenate([predicted, carry.multipliers]))
-        linearize = partial(matrix.linearized, "auto")
-        search = partial(newton.full, linearize, _converged)
+        linearize = partial(matrix.linearize, "auto")
+        search = partial(newton.full, linearize, _converges)
         guess = jax.lax.stop_gradient(guess)
         solution = newton.root(search, equations.residual, linearize, guess, None, problem)
         end = equations.end(solution.y, problem)
@@ -205,7 +205,7 @@ class BDF(AbstractIntegrator):
             newton_iterations=solution.iterations,
             converged=converged,
             residuals=solution.history,
-            worst=equations.numbered(solution.worst, problem),
+            worst=equations.number_in_system(solution.worst, problem),
             error=Difference(share * increment, share * (end.v - expected)),
         )
 
@@ -222,7 +222,7 @@ def _numbers(span: Array) -> Array:
     return jnp.arange(span.shape[0], dtype=jnp.int32)
 
 
-def _combined(weights: Array, values: Array) -> Array:
+def _combine(weights: Array, values: Array) -> Array:
     return jnp.sum(weights[:, None] * values, axis=0)
 
 
@@ -249,11 +249,11 @@ def _slopes(span: Array, count: Array) -> tuple[Array, Array]:
     return -_extrapolation(span, count) * inverse, jnp.sum(inverse)
 
 
-def _converged(correction: Array, value: Array, y: Array, problem: Problem) -> Array:
+def _converges(correction: Array, value: Array, y: Array, problem: StepParameters) -> Array:
     """Whether a correction by the exact Jacobian leaves an error at the level of rounding.
 
     Increments count from the prediction: a correction is compared with the velocity over a step.
     """
     nv = problem.system.nv
     moved = jnp.max(jnp.abs(problem.velocity / problem.gamma + y[:nv]))
-    return iterations.settled(correction, value, nv, moved, iterations.scale(problem.q))
+    return iterations.reaches_rounding(correction, value, nv, moved, iterations.scale(problem.q))

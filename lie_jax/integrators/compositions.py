@@ -8,7 +8,13 @@ from jaxtyping import Array
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.integrators.explicit import AbstractExplicit, Stages, Values, acceleration, weighted
+from lie_jax.integrators.explicit import (
+    AbstractExplicit,
+    Stages,
+    Values,
+    acceleration,
+    weighted_sum,
+)
 from lie_jax.integrators.tableaux import COMMUTATOR_FREE, CROUCH_GROSSMAN, Composition, Product
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.systems.system import State
@@ -57,7 +63,7 @@ class AbstractComposition(AbstractExplicit):
         for product, row, node in zip(method.stages, method.a, method.c, strict=True):
             q, v = _move(system.space, dt, state.q, product, configurations, rates), state.v
             if any(row):
-                v = v + dt * weighted(row, accelerations)
+                v = v + dt * weighted_sum(row, accelerations)
             at = t + float(node) * dt, State(q, v)
             configurations.append(q)
             rates.append(v)
@@ -68,7 +74,7 @@ class AbstractComposition(AbstractExplicit):
     def end(self, system, dt, state, stages):
         last, configurations = self.method.end, stages.configurations
         q = _move(system.space, dt, state.q, last, configurations, stages.rates)
-        return State(q, state.v + dt * weighted(self.method.b, stages.accelerations))
+        return State(q, state.v + dt * weighted_sum(self.method.b, stages.accelerations))
 
 
 def _move(
@@ -82,7 +88,7 @@ def _move(
     if product.start:
         q = configurations[product.start]
     for row in product.exponents:
-        q = _flow(space, q, dt * weighted(row, rates))
+        q = _flow(space, q, dt * weighted_sum(row, rates))
     return q
 
 

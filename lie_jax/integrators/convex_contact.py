@@ -47,7 +47,7 @@ _FLAT, _SEARCHES = 0.1, 40
 _ROUNDING = 32.0
 
 
-class _Problem(NamedTuple):
+class _ConvexProblem(NamedTuple):
     """Mass matrix, momentum M v* (nv,), places, size of the step (s) and limits of friction (N)."""
 
     mass: Array
@@ -113,11 +113,11 @@ class ConvexContact(AbstractIntegrator):
         mass = smooth.mass_matrix(q)
         momentum = small.matvec(mass, v) + dt * smooth.force(t, q, v, u)
         limits = places.limits(0.0, places.relative(v))
-        problem = _Problem(mass, momentum, places, dt, limits)
-        solution = _solved(v, problem)
+        problem = _ConvexProblem(mass, momentum, places, dt, limits)
+        solution = _solve(v, problem)
         if places.rub:
             limits = places.limits(dt, places.relative(solution.y))
-            solution = _joined(solution, _solved(solution.y, problem._replace(limits=limits)))
+            solution = _join(solution, _solve(solution.y, problem._replace(limits=limits)))
         end = State(system.space.flow(q, dt * solution.y), solution.y)
         return Step(
             jax.tree.map(lambda x: jnp.where(solution.converged, x, jnp.nan), end),
@@ -134,7 +134,7 @@ class ConvexContact(AbstractIntegrator):
         return Accelerations(system.acceleration(t, state.q, state.v, u), none)
 
 
-def _joined(first: newton.Root, second: newton.Root) -> newton.Root:
+def _join(first: newton.Root, second: newton.Root) -> newton.Root:
     """The second solution, with the record of the first one if that failed."""
     kept = jax.tree.map(partial(jnp.where, first.converged), second[3:5], first[3:5])
     return newton.Root(
@@ -145,18 +145,18 @@ def _joined(first: newton.Root, second: newton.Root) -> newton.Root:
     )
 
 
-def _solved(guess: Array, problem: _Problem) -> newton.Root:
-    return newton.root(_least, _residual, _linearized, guess, None, problem)
+def _solve(guess: Array, problem: _ConvexProblem) -> newton.Root:
+    return newton.root(_least, _residual, _linearize, guess, None, problem)
 
 
-def _inertial(v: Array, problem: _Problem) -> Array:
+def _inertial(v: Array, problem: _ConvexProblem) -> Array:
     """Derivative of the kinetic part of the function, M (v - v*)."""
     return small.matvec(problem.mass, v) - problem.momentum
 
 
 # Jitted: both solutions of a step, and their derivatives, trace these once.
 @eqx.filter_jit
-def _residual(v: Array, problem: _Problem) -> Array:
+def _residual(v: Array, problem: _ConvexProblem) -> Array:
     """Derivative (nv,) of the function, N s."""
     places, dt = problem.places, problem.dt
     forces = places.forces(dt, problem.limits, places.relative(v))
@@ -164,12 +164,12 @@ def _residual(v: Array, problem: _Problem) -> Array:
 
 
 @eqx.filter_jit
-def _linearized(v: Array, problem: _Problem) -> tuple[Array, DenseMatrix]:
+def _linearize(v: Array, problem: _ConvexProblem) -> tuple[Array, DenseMatrix]:
     return _residual(v, problem), DenseMatrix(_hessian(v, problem))
 
 
 @eqx.filter_jit
-def _hessian(v: Array, problem: _Problem) -> Float[Array, "nv nv"]:
+def _hessian(v: Array, problem: _ConvexProblem) -> Float[Array, "nv nv"]:
     """Second derivative of the function: mass matrix and stiffness of the places times h."""
     places, dt, nv = problem.places, problem.dt, v.shape[0]
     slopes = places.slopes(dt, problem.limits, places.relative(v))
@@ -178,7 +178,9 @@ def _hessian(v: Array, problem: _Problem) -> Float[Array, "nv nv"]:
     return problem.mass + dt * product(columns, turned.reshape(-1, nv))
 
 
-def _at_rounding(v: Array, residual: Array, hessian: Array, problem: _Problem) -> Bool[Array, ""]:
+def _at_rounding(
+    v: Array, residual: Array, hessian: Array, problem: _ConvexProblem
+) -> Bool[Array, ""]:
     """Whether a residual is at the level of rounding of its terms.
 
     Entries and terms are measured as square roots of energies, relative to those of the diagonal:
@@ -207,7 +209,7 @@ class _Newton(NamedTuple):
     finite: Array
 
 
-def _least(guess: Array, kept: None, problem: _Problem) -> newton.Root:
+def _least(guess: Array, kept: None, problem: _ConvexProblem) -> newton.Root:
     """Newton's method with a line search, from a guess, which may be the solution already."""
 
     def at(root: newton.Root) -> _Newton:
@@ -243,7 +245,9 @@ class _Bracket(NamedTuple):
     changes: Array
 
 
-def _length(v: Array, direction: Array, residual: Array, problem: _Problem) -> Float[Array, ""]:
+def _length(
+    v: Array, direction: Array, residual: Array, problem: _ConvexProblem
+) -> Float[Array, ""]:
     """Length of the step along a direction to where the function is least, 1 if that is near."""
     places, dt = problem.places, problem.dt
     start, along = places.relative(v), places.relative(direction)

@@ -84,7 +84,7 @@ class AbstractExplicit(AbstractIntegrator):
         if compared is None:
             return None
         first, second = (
-            (dt * weighted(method.a[i], stages.rates), stages.rates[i], stages.accelerations[i])
+            (dt * weighted_sum(method.a[i], stages.rates), stages.rates[i], stages.accelerations[i])
             for i in compared
         )
         x, v, a = (x - y for x, y in zip(first, second, strict=True))
@@ -160,7 +160,7 @@ def acceleration(
 
 
 @eqx.filter_jit
-def _retracted(space, q, x, v):
+def _retract_with_rate(space, q, x, v):
     return space.retract(q, x), space.tangent_operator_inv(x, v)
 
 
@@ -203,7 +203,7 @@ class AbstractTableauMethod(AbstractExplicit):
         return acceleration(self.stabilization, system, t, state, u)
 
     @abc.abstractmethod
-    def moved(self, space: AbstractSpace, q: Array, x: Array) -> Array:
+    def move(self, space: AbstractSpace, q: Array, x: Array) -> Array:
         """Configuration at the coordinates x from q."""
 
     @abc.abstractmethod
@@ -211,7 +211,7 @@ class AbstractTableauMethod(AbstractExplicit):
         """Velocity times time (nv,) that belongs to a small change of the coordinates x from q."""
 
     @abc.abstractmethod
-    def moved_with_rate(
+    def move_with_rate(
         self, space: AbstractSpace, q: Array, x: Array | None, v: Array
     ) -> tuple[Array, Array]:
         """Configuration at the coordinates x from q, None for zero, and the rates there."""
@@ -220,32 +220,32 @@ class AbstractTableauMethod(AbstractExplicit):
     def step(self, system, t, dt, state, carry, u):
         if not system.slow_to_compile:
             return super().step(system, t, dt, state, carry, u)
-        found = passes.run(self, system, t, dt, state, carry, u)
-        stages = Stages(found.rates, found.accelerations)
+        outcome = passes.run(self, system, t, dt, state, carry, u)
+        stages = Stages(outcome.rates, outcome.accelerations)
         step = Step(
-            found.end,
-            carry=passes.Carry(found.solution, jnp.ones((), bool)),
+            outcome.end,
+            carry=passes.Carry(outcome.solution, jnp.ones((), bool)),
             error=self.error(system, dt, state, stages),
             stability=self.stability(dt, stages),
         )
         if not system.nc:
             return step
-        converged = self.stabilization.succeeded(found.end.q, found.violation)
-        end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), found.end)
-        return step._replace(state=end, converged=converged, residuals=found.violation[None])
+        converged = self.stabilization.succeeded(outcome.end.q, outcome.violation)
+        end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), outcome.end)
+        return step._replace(state=end, converged=converged, residuals=outcome.violation[None])
 
     @override
     def stages(self, system, t, dt, state, first, u):
         rates, accelerations = [], []
         if first is not None:
-            rates.append(self.moved_with_rate(system.space, state.q, None, state.v)[1])
+            rates.append(self.move_with_rate(system.space, state.q, None, state.v)[1])
             accelerations.append(first)
         pairs = list(zip(self.method.a, self.method.c, strict=True))
         for row, node in pairs[len(rates) :]:
             x, v = None, state.v
             if any(row):
-                x, v = dt * weighted(row, rates), v + dt * weighted(row, accelerations)
-            q, rate = self.moved_with_rate(system.space, state.q, x, v)
+                x, v = dt * weighted_sum(row, rates), v + dt * weighted_sum(row, accelerations)
+            q, rate = self.move_with_rate(system.space, state.q, x, v)
             at = t + float(node) * dt, State(q, v)
             accelerations.append(acceleration(self.stabilization, system, *at, u))
             rates.append(rate)
@@ -255,8 +255,8 @@ class AbstractTableauMethod(AbstractExplicit):
     def end(self, system, dt, state, stages):
         tableau, space = self.method, system.space
         values = stages.rates, stages.accelerations
-        x, v = (dt * weighted(tableau.b, each) for each in values)
-        return State(self.moved(space, state.q, x), state.v + v)
+        x, v = (dt * weighted_sum(tableau.b, each) for each in values)
+        return State(self.move(space, state.q, x), state.v + v)
 
     @override
     def error(self, system, dt, state, stages):
@@ -264,8 +264,8 @@ class AbstractTableauMethod(AbstractExplicit):
         if tableau.embedded is None:
             return None
         weights = tuple(b - other for b, other in zip(tableau.embedded, tableau.b, strict=True))
-        x = dt * weighted(tableau.b, stages.rates)
-        x_error, v_error = (dt * weighted(weights, each) for each in values)
+        x = dt * weighted_sum(tableau.b, stages.rates)
+        x_error, v_error = (dt * weighted_sum(weights, each) for each in values)
         return Difference(self.displacement(system.space, state.q, x, x_error), v_error)
 
 
@@ -287,7 +287,7 @@ class RKMK(AbstractTableauMethod):
     """
 
     @override
-    def moved(self, space, q, x):
+    def move(self, space, q, x):
         return space.retract(q, x)
 
     @override
@@ -295,8 +295,8 @@ class RKMK(AbstractTableauMethod):
         return space.tangent_operator(x, change)
 
     @override
-    def moved_with_rate(self, space, q, x, v):
-        return (q, space.rate_at_zero(v)) if x is None else _retracted(space, q, x, v)
+    def move_with_rate(self, space, q, x, v):
+        return (q, space.rate_at_zero(v)) if x is None else _retract_with_rate(space, q, x, v)
 
 
 class RungeKutta(AbstractTableauMethod):
@@ -317,7 +317,7 @@ class RungeKutta(AbstractTableauMethod):
     """
 
     @override
-    def moved(self, space, q, x):
+    def move(self, space, q, x):
         return q + x
 
     @override
@@ -327,16 +327,16 @@ class RungeKutta(AbstractTableauMethod):
         return space.tangent_operator(jnp.zeros_like(difference), difference)
 
     @override
-    def moved_with_rate(self, space, q, x, v):
+    def move_with_rate(self, space, q, x, v):
         q = q if x is None else q + x
         return q, space.lift(q, v)
 
 
-def weighted(weights: tuple[Number, ...] | Array, values: Values) -> Array:
+def weighted_sum(weights: tuple[Number, ...] | Array, values: Values) -> Array:
     """Sum of values of stages with their weights; a list of values may be a part of them."""
     if isinstance(values, list):
         terms = [float(w) * value for w, value in zip(weights, values, strict=False) if w]
         return sum(terms[1:], terms[0]) if terms else jnp.zeros_like(values[0])
     if not isinstance(weights, jax.Array):
-        weights = jnp.asarray(tableaux.padded(weights, len(values)), values.dtype)
+        weights = jnp.asarray(tableaux.pad(weights, len(values)), values.dtype)
     return jnp.sum(weights[:, None] * values, axis=0)

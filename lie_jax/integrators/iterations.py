@@ -33,7 +33,7 @@ def scale(q: Float[Array, " nq"]) -> Float[Array, ""]:
     return 1.0 + jnp.max(jnp.abs(q))
 
 
-def settled(
+def reaches_rounding(
     correction: Float[Array, " n"],
     value: Float[Array, " n"],
     dynamic: int,

@@ -49,7 +49,7 @@ class Pass(NamedTuple):
     changes: Any
 
 
-class Found(NamedTuple):
+class Outcome(NamedTuple):
     """Rates of displacements and accelerations of all stages, the state at the end, accelerations
     and multipliers there, and the largest violation of position constraints.
     """
@@ -68,7 +68,7 @@ def table(method: tableaux.Tableau, corrections: int, dtype: Any) -> Pass:
     size = len(method.b)
 
     def row(number, weights, node):
-        weights = tableaux.padded(weights, size)
+        weights = tableaux.pad(weights, size)
         return Pass(number, weights, float(node), True, (1, 0, 0), (0, 0))
 
     passes = [row(i, *of_stage) for i, of_stage in enumerate(zip(method.a, method.c, strict=True))]
@@ -99,27 +99,27 @@ def run(
     state: State,
     carry: Carry | None,
     u: Array | None,
-) -> Found:
+) -> Outcome:
     """All passes of a step, without the first one if the `carry` of the last step has it.
 
     Inputs change from step to step, and with them the accelerations of the first stage.
     """
     size, dtype = len(method.method.b), state.v.dtype
     inputs = table(method.method, method.stabilization.corrections if system.nc else 0, dtype)
-    rate = method.moved_with_rate(system.space, state.q, None, state.v)[1]
+    rate = method.move_with_rate(system.space, state.q, None, state.v)[1]
     # The last row takes what passes beyond the stages write.
     rates, accelerations = (jnp.zeros((size + 1, *x.shape), dtype) for x in (rate, state.v))
     none = begin(system, state)
     solution, known = none if carry is None else carry
     known = known if u is None and carry is not None else None
-    start = Found(rates, accelerations, state, solution, jnp.zeros((), dtype))
+    start = Outcome(rates, accelerations, state, solution, jnp.zeros((), dtype))
     start = rules.with_tangents_of(start, (method, system, t, dt, state, u, solution))
 
-    def add(found, inputs):
-        return _pass(method, system, t, dt, state, u, known, inputs, found), ()
+    def add(outcome, inputs):
+        return _pass(method, system, t, dt, state, u, known, inputs, outcome), ()
 
-    found, _ = jax.lax.scan(add, start, inputs)
-    return found._replace(rates=found.rates[:size], accelerations=found.accelerations[:size])
+    outcome, _ = jax.lax.scan(add, start, inputs)
+    return outcome._replace(rates=outcome.rates[:size], accelerations=outcome.accelerations[:size])
 
 
 @native.part
@@ -132,29 +132,29 @@ def _pass(
     u: Array | None,
     known: Array | None,
     now: Pass,
-    found: Found,
-) -> Found:
-    size = found.rates.shape[0] - 1
-    tables = found.rates, found.accelerations
+    outcome: Outcome,
+) -> Outcome:
+    size = outcome.rates.shape[0] - 1
+    tables = outcome.rates, outcome.accelerations
     x, v = (dt * jnp.sum(now.weights[:, None] * table[:size], axis=0) for table in tables)
     v = state.v + v
-    q, rate = method.moved_with_rate(system.space, state.q, x, v)
-    at = jax.tree.map(lambda a, b: jnp.where(now.moved, a, b), State(q, v), found.end)
+    q, rate = method.move_with_rate(system.space, state.q, x, v)
+    at = jax.tree.map(lambda a, b: jnp.where(now.moved, a, b), State(q, v), outcome.end)
     time = t + now.node * dt
 
-    def solved():
-        return _solved(method, system, time, at, u, now.demand)
+    def solve():
+        return _solve(method, system, time, at, u, now.demand)
 
     if known is None:
-        solution = solved()
+        solution = solve()
     else:
-        solution = jax.lax.cond(known & (now.number == 0), lambda: found.solution, solved)
+        solution = jax.lax.cond(known & (now.number == 0), lambda: outcome.solution, solve)
     added = zip(tables, (rate, solution.acceleration), strict=True)
     rates, accelerations = (
         jax.lax.dynamic_update_index_in_dim(table, x, now.number, 0) for table, x in added
     )
     if not system.nc:
-        return Found(rates, accelerations, at, solution, found.violation)
+        return Outcome(rates, accelerations, at, solution, outcome.violation)
     in_positions, in_velocities = now.changes
     change = jnp.where(in_positions, solution.acceleration, 0.0)
     end = State(
@@ -162,10 +162,10 @@ def _pass(
         at.v + jnp.where(in_velocities, solution.acceleration, 0.0),
     )
     violation = jnp.max(jnp.abs(system.constraint(time, at.q)), initial=0.0)
-    return Found(rates, accelerations, end, solution, violation)
+    return Outcome(rates, accelerations, end, solution, violation)
 
 
-def _solved(
+def _solve(
     method: Any, system: AbstractSystem, t: Array, state: State, u: Array | None, demand: Array
 ) -> Accelerations:
     if not system.nc:

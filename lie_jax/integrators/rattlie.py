@@ -58,7 +58,7 @@ def _kahan_li() -> np.ndarray:
 COMPOSITIONS = {2: np.ones(1), 4: _suzuki(), 6: _kahan_li()}
 
 
-class _Problem(NamedTuple):
+class _StepParameters(NamedTuple):
     """System, start and end of a step, inputs, and configuration and velocity at its start."""
 
     system: AbstractSystem
@@ -144,11 +144,11 @@ class RATTLie(AbstractIntegrator):
 def _step(
     system: AbstractSystem, t: Array, dt: Array, state: State, acceleration: Array, u: Any
 ) -> Step:
-    problem, nv = _Problem(system, t, dt, u, state.q, state.v), system.nv
+    problem, nv = _StepParameters(system, t, dt, u, state.q, state.v), system.nv
     increment = dt * state.v + 0.5 * dt * dt * acceleration
     guess = jax.lax.stop_gradient(jnp.concatenate([increment, jnp.zeros(system.nc, state.q.dtype)]))
-    search = partial(newton.simplified, _CHEAP, _linearized, _converged)
-    solution = newton.root(search, _residual, _linearized, guess, None, problem)
+    search = partial(newton.simplified, _CHEAP, _linearize, _converges)
+    solution = newton.root(search, _residual, _linearize, guess, None, problem)
     end = _end(solution.y[:nv], problem)
     return Step(
         jax.tree.map(lambda x: jnp.where(solution.converged, x, jnp.nan), end),
@@ -161,7 +161,7 @@ def _step(
     )
 
 
-def _inertia(problem: _Problem, q: Array, v: Array) -> Array:
+def _inertia(problem: _StepParameters, q: Array, v: Array) -> Array:
     """M(q) v (nv,), without the matrix."""
     system, at_rest = problem.system, jnp.zeros_like(v)
     none = jnp.zeros(system.nc, v.dtype)
@@ -172,7 +172,7 @@ def _inertia(problem: _Problem, q: Array, v: Array) -> Array:
     return jax.jvp(residual, (at_rest,), (v,))[1]
 
 
-def _momentum(problem: _Problem, near: Array, far: Array, increment: Array) -> Array:
+def _momentum(problem: _StepParameters, near: Array, far: Array, increment: Array) -> Array:
     """P (nv,) at the end `near` of a step that leads by this increment to the end `far`."""
     space, zero = problem.system.space, jnp.zeros_like(increment)
     momentum, change = jax.jvp(
@@ -193,7 +193,7 @@ def _momentum(problem: _Problem, near: Array, far: Array, increment: Array) -> A
     return pulled + turned - 0.5 * change
 
 
-def _start(y: Array, problem: _Problem) -> tuple[Array, Array, tuple]:
+def _start(y: Array, problem: _StepParameters) -> tuple[Array, Array, tuple]:
     """Increment, end, and arguments of the system's residual at the start, for the unknowns."""
     system, dt = problem.system, problem.dt
     increment, multipliers = y[: system.nv], (2.0 / (dt * dt)) * y[system.nv :]
@@ -202,7 +202,9 @@ def _start(y: Array, problem: _Problem) -> tuple[Array, Array, tuple]:
     return increment, end, at
 
 
-def _equations(y: Array, problem: _Problem, end: Array, dynamic: Array, momentum: Array) -> Array:
+def _equations(
+    y: Array, problem: _StepParameters, end: Array, dynamic: Array, momentum: Array
+) -> Array:
     system, dt = problem.system, problem.dt
     value = momentum + 0.5 * dt * dt * dynamic
     return jnp.concatenate([value, system.constraint(problem.t + dt, end)])
@@ -210,7 +212,7 @@ def _equations(y: Array, problem: _Problem, end: Array, dynamic: Array, momentum
 
 # Newton's method evaluates these at several places: a jitted function is traced once.
 @eqx.filter_jit
-def _residual(y: Array, problem: _Problem) -> Array:
+def _residual(y: Array, problem: _StepParameters) -> Array:
     """Residual of a step; unknowns y are the increment (nv,) and h²/2 λ⁺ (nc,)."""
     increment, end, at = _start(y, problem)
     momentum = _momentum(problem, problem.q, end, increment)
@@ -218,7 +220,7 @@ def _residual(y: Array, problem: _Problem) -> Array:
 
 
 @eqx.filter_jit
-def _linearized(y: Array, problem: _Problem) -> tuple[Array, AbstractMatrix]:
+def _linearize(y: Array, problem: _StepParameters) -> tuple[Array, AbstractMatrix]:
     """Residual of a step and its Jacobian."""
     system, space, dt = problem.system, problem.system.space, problem.dt
     increment, end, at = _start(y, problem)
@@ -237,7 +239,7 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, AbstractMatrix]:
     return value, matrix.regularize()
 
 
-def _cheap_matrix(y: Array, problem: _Problem) -> AbstractMatrix:
+def _cheap_matrix(y: Array, problem: _StepParameters) -> AbstractMatrix:
     """Jacobian but for terms of second order in the increment, and of forces by velocities."""
     system, t = problem.system, problem.t
     increment, end, _ = _start(y, problem)
@@ -246,28 +248,28 @@ def _cheap_matrix(y: Array, problem: _Problem) -> AbstractMatrix:
     return system.algebra.step_saddle(t, problem.q).with_rows(closing).regularize()
 
 
-def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:
+def _converges(correction: Array, value: Array, y: Array, problem: _StepParameters) -> Array:
     size, nv = iterations.scale(problem.q), problem.system.nv
-    return iterations.settled(correction, value, nv, _moved(y, problem), size)
+    return iterations.reaches_rounding(correction, value, nv, _increment_size(y, problem), size)
 
 
-def _converged_linearly(error: Array, search: newton.Search, problem: _Problem) -> Array:
-    size, moved = iterations.scale(problem.q), _moved(search.root.y, problem)
+def _converges_linearly(error: Array, search: newton.Search, problem: _StepParameters) -> Array:
+    size, moved = iterations.scale(problem.q), _increment_size(search.root.y, problem)
     # The error is at the level of rounding, or no longer shrinks and comes from constraints.
     rounding = jnp.where(search.finite, 0.0, size)
     nv = problem.system.nv
-    return iterations.settled(error, search.value, nv, moved, size, rounding, power=1.0)
+    return iterations.reaches_rounding(error, search.value, nv, moved, size, rounding, power=1.0)
 
 
-def _moved(correction: Array, problem: _Problem) -> Array:
+def _increment_size(correction: Array, problem: _StepParameters) -> Array:
     """Largest entry of the increment among unknowns or their corrections."""
     return jnp.max(jnp.abs(correction[: problem.system.nv]))
 
 
-_CHEAP = newton.Equations(_residual, _cheap_matrix, _converged_linearly, _moved)
+_CHEAP = newton.Equations(_residual, _cheap_matrix, _converges_linearly, _increment_size)
 
 
-def _end(increment: Array, problem: _Problem) -> State:
+def _end(increment: Array, problem: _StepParameters) -> State:
     """State at the end of a step, whose velocities are those of its momenta and constraints."""
     system, dt, t = problem.system, problem.dt, problem.t + problem.dt
     end = system.space.flow(problem.q, increment)

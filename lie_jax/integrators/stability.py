@@ -79,7 +79,7 @@ def region(a: tuple, b: tuple) -> np.ndarray:
 
 def factors(a: tuple, b: tuple, z: np.ndarray) -> np.ndarray:
     """Factors by which a step of an explicit method multiplies modes with these h λ."""
-    matrix = np.stack([tableaux.padded(row, len(b)) for row in a])
+    matrix = np.stack([tableaux.pad(row, len(b)) for row in a])
     stages, coefficients = np.ones(len(b)), [1.0]
     for _ in b:
         coefficients.append(float(np.asarray(b, float) @ stages))

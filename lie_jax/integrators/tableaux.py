@@ -44,7 +44,7 @@ class Tableau(NamedTuple):
         return min(self.order, self.embedded_order or self.order - 1)
 
 
-def padded(row: tuple[Number, ...], size: int) -> np.ndarray:
+def pad(row: tuple[Number, ...], size: int) -> np.ndarray:
     """Coefficients as `size` floats, zeros after the last."""
     return np.pad(np.asarray(row, float), (0, size - len(row)))
 

@@ -104,13 +104,13 @@ def test_the_two_iteration_matrices_are_one(index):
 
     @jax.jit
     def both(y, increment, velocity):
-        problem = equations.Problem(
+        problem = equations.StepParameters(
             system, jnp.asarray(0.3), None, state.q, increment, velocity,
             jnp.asarray(40.0), jnp.asarray(7.0),
             equations.reactions(system, jnp.asarray(0.2), state.q, index),
         )  # fmt: skip
         (value, full), (same, own) = (
-            matrix.linearized(way, y, problem) for way in ("autodiff", "analytic")
+            matrix.linearize(way, y, problem) for way in ("autodiff", "analytic")
         )
         assert isinstance(own, BlockGraph)
         return (value, full.entries), (same, jax.vmap(own.matvec, out_axes=1)(jnp.eye(n)))
@@ -176,11 +176,11 @@ def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
 
     @jax.jit
     def both(y, increment):
-        problem = equations.Problem(
+        problem = equations.StepParameters(
             system, jnp.zeros(()), None, state.q, increment, state.v, 1.0 / dt**2, 2.0 / dt, None
         )
         exact = DenseMatrix(jax.jacfwd(equations.residual)(y, problem), system.nc).regularize()
-        return *(matrix.linearized(way, y, problem)[1] for way in ("autodiff", "analytic")), exact
+        return *(matrix.linearize(way, y, problem)[1] for way in ("autodiff", "analytic")), exact
 
     *found, exact = both(*(0.01 * rng.normal(size=size) for size in (n, system.nv)))
     for each in found:
@@ -329,17 +329,17 @@ def test_smooth_accelerations_are_extrapolated_and_jumps_are_not():
     t = jnp.arange(4.0)[:, None]
     parabola = 1.0 + 0.1 * t + 0.02 * t * t * jnp.asarray([[1.0, -2.0]])
     first, second, third = parabola[1:] - parabola[:-1]
-    assert_allclose(equations.expected(second, first, 1), third, rtol=1e-12)
+    assert_allclose(equations.extrapolate_rate(second, first, 1), third, rtol=1e-12)
     jump = second + jnp.asarray([5.0, 0.0])
-    assert_allclose(equations.expected(jump, first, 1), 0.0)
+    assert_allclose(equations.extrapolate_rate(jump, first, 1), 0.0)
 
 
 def test_equations_of_the_step_are_numbered_as_the_system_does():
     system, state = heavy_top.build(constrained=True)
     none = jnp.zeros(())
     reactions = equations.reactions(system, none, state.q, 2)
-    problem = equations.Problem(system, none, None, none, none, none, none, none, reactions)
-    assert [int(equations.numbered(jnp.asarray(i), problem)) for i in (5, 6, 9, 11)] == [
+    problem = equations.StepParameters(system, none, None, none, none, none, none, none, reactions)
+    assert [int(equations.number_in_system(jnp.asarray(i), problem)) for i in (5, 6, 9, 11)] == [
         5,
         6,
         6,

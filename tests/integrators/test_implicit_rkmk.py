@@ -80,8 +80,10 @@ def test_iteration_matrices_are_derivatives(name):
 
     @jax.jit
     def matrices(state, y, right):
-        problem = stage.problem(system, jnp.zeros(()), jnp.asarray(0.03), None, state.q, state.v)
-        whole = [coupled.linearized("radau3", x, y, problem) for x in ("autodiff", "analytic")]
+        problem = stage.step_parameters(
+            system, jnp.zeros(()), jnp.asarray(0.03), None, state.q, state.v
+        )
+        whole = [coupled.linearize("radau3", x, y, problem) for x in ("autodiff", "analytic")]
         nv, *others = problem.rows
         one = jnp.concatenate([y[:nv], y[2 * nv : 2 * nv + sum(others)]])
         parameters = diagonal._Stage(
@@ -89,7 +91,7 @@ def test_iteration_matrices_are_derivatives(name):
         )
         slope = jax.jacfwd(lambda y: diagonal._residual(y, parameters))(one)
         right = right[: one.shape[0]]
-        _, matrix = diagonal._linearized("analytic", one, parameters)
+        _, matrix = diagonal._linearize("analytic", one, parameters)
         return whole, slope @ matrix.solve(right) - right
 
     rows = 2 * (system.nc + system.nc - system.velocity_rows)

@@ -103,7 +103,7 @@ CASES = LOOPS | {
 def _problem(system, state, rng):
     """A step of 1 ms with rotations of some tenths."""
     dt = 1e-3
-    return equations.Problem(
+    return equations.StepParameters(
         system,
         jnp.asarray(0.1),
         None,

@@ -32,7 +32,7 @@ def _factors(tableau, damping, stiffness):
     """Largest factors by which steps of 1 s multiply the modes, by powers of their matrices."""
     method = tableaux.TABLEAUX[tableau]
     size = len(method.b)
-    a = np.stack([tableaux.padded(row, size) for row in method.a])
+    a = np.stack([tableaux.pad(row, size) for row in method.a])
     roots = np.roots([1.0, damping, stiffness])
     power, ones = np.ones(2, complex), np.ones(size)
     factors = np.ones(2, complex)

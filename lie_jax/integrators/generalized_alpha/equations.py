@@ -37,7 +37,7 @@ class Instant(NamedTuple):
     beyond: Array
 
 
-class Problem(NamedTuple):
+class StepParameters(NamedTuple):
     """Parameters of the equations of a step.
 
     System, time and inputs at the end of the step; q, where the retraction starts; the predicted
@@ -75,7 +75,7 @@ def reactions(system: AbstractSystem, t: Array, q: Array, index: int) -> Abstrac
     return system.algebra.position_reactions(t, q)
 
 
-def guess(problem: Problem, end: Array) -> Array:
+def guess(problem: StepParameters, end: Array) -> Array:
     """Unknowns of a step whose end has these accelerations and multipliers, (nv + nc,)."""
     y = end / problem.beta
     if problem.reactions is None:
@@ -84,7 +84,7 @@ def guess(problem: Problem, end: Array) -> Array:
     return jnp.concatenate([y, jnp.zeros(positions, y.dtype)])
 
 
-def expected(rate: Array, before: Array, nv: int) -> Array:
+def extrapolate_rate(rate: Array, before: Array, nv: int) -> Array:
     """Rate of change of accelerations and multipliers (nv + nc,) that is expected in a step, from
     those in the two steps before it.
 
@@ -96,7 +96,7 @@ def expected(rate: Array, before: Array, nv: int) -> Array:
     return jnp.where(smooth, rate + bend, 0.0)
 
 
-def increment(y: Array, problem: Problem) -> Array:
+def increment(y: Array, problem: StepParameters) -> Array:
     """Increment (nv,) of the step for these unknowns."""
     change = _correction(y, problem)
     if problem.instant is not None:
@@ -104,14 +104,14 @@ def increment(y: Array, problem: Problem) -> Array:
     return problem.increment + change
 
 
-def _correction(y: Array, problem: Problem) -> Array:
+def _correction(y: Array, problem: StepParameters) -> Array:
     nv = problem.increment.shape[0]
     if problem.reactions is None:
         return y[:nv]
     return y[:nv] - problem.reactions.of(y[nv + problem.system.nc :])
 
 
-def end(y: Array, problem: Problem) -> End:
+def end(y: Array, problem: StepParameters) -> End:
     """The end of the step for these unknowns."""
     space, nv = problem.system.space, problem.system.nv
     correction, multipliers = y[:nv], y[nv : nv + problem.system.nc]
@@ -125,7 +125,7 @@ def end(y: Array, problem: Problem) -> End:
     )
 
 
-def equations(problem: Problem, y: Array, end: End, dynamic: Array) -> Array:
+def equations(problem: StepParameters, y: Array, end: End, dynamic: Array) -> Array:
     """Residual of the step from the system's residual at its end."""
     dynamic = dynamic / problem.beta
     if not problem.system.nc:
@@ -141,7 +141,7 @@ def equations(problem: Problem, y: Array, end: End, dynamic: Array) -> Array:
     return jnp.concatenate([dynamic, rows])
 
 
-def _constraints(problem: Problem, end: End) -> Array:
+def _constraints(problem: StepParameters, end: End) -> Array:
     system, t = problem.system, problem.t
     parts = [system.constraint(t, end.q)]
     if problem.reactions is not None:
@@ -151,7 +151,7 @@ def _constraints(problem: Problem, end: End) -> Array:
     return jnp.concatenate(parts)
 
 
-def _of_accelerations(problem: Problem, beyond: Array, y: Array, end: End) -> Array:
+def _of_accelerations(problem: StepParameters, beyond: Array, y: Array, end: End) -> Array:
     """Constraints of accelerations at one instant, and of η, for which they are solvable."""
     system, at = problem.system, (problem.t, end.q, end.v)
     positions = system.nc - system.velocity_rows
@@ -167,7 +167,7 @@ def _of_accelerations(problem: Problem, beyond: Array, y: Array, end: End) -> Ar
     return jnp.concatenate([rows, moved])
 
 
-def numbered(equation: Array, problem: Problem) -> Array:
+def number_in_system(equation: Array, problem: StepParameters) -> Array:
     """Number of an equation of the step in the system's own order."""
     if problem.reactions is None:
         return equation
@@ -177,14 +177,14 @@ def numbered(equation: Array, problem: Problem) -> Array:
 
 # Newton's method evaluates it at several places: a jitted function is traced once.
 @eqx.filter_jit
-def residual(y: Array, problem: Problem) -> Array:
+def residual(y: Array, problem: StepParameters) -> Array:
     """Residual of the step, with as many entries as unknowns."""
     at = end(y, problem)
     return equations(problem, y, at, problem.system.residual(problem.t, *at, problem.u))
 
 
-def converged(
-    correction: Array, value: Array, y: Array, problem: Problem, power: float = 0.5
+def converges(
+    correction: Array, value: Array, y: Array, problem: StepParameters, power: float = 0.5
 ) -> Array:
     """Whether a correction by the exact Jacobian leaves an error at the level of rounding.
 
@@ -193,7 +193,7 @@ def converged(
     """
     nv = problem.system.nv
     moved = jnp.max(jnp.abs(problem.increment + y[:nv]))
-    settled = iterations.settled(
+    settled = iterations.reaches_rounding(
         correction, value, nv, moved, iterations.scale(problem.q), power=power
     )
     if problem.instant is None:
@@ -202,6 +202,6 @@ def converged(
     return jnp.where(problem.instant.asked, corrected, settled)
 
 
-def converged_linearly(correction: Array, search: Search, problem: Problem) -> Array:
+def converges_linearly(correction: Array, search: Search, problem: StepParameters) -> Array:
     """Whether a search with a constant matrix has converged: its errors shrink by a factor only."""
-    return converged(correction, search.value, search.root.y, problem, 0.75)
+    return converges(correction, search.value, search.root.y, problem, 0.75)

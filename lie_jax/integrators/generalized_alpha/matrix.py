@@ -16,15 +16,15 @@ from jaxtyping import Array
 
 from lie_jax.integrators import iterations
 from lie_jax.integrators.generalized_alpha import equations
-from lie_jax.integrators.generalized_alpha.equations import Problem
+from lie_jax.integrators.generalized_alpha.equations import StepParameters
 from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.systems.linearization import AbstractLinearization
 
 
 # Newton's method evaluates it at several places: a jitted function is traced once.
 @eqx.filter_jit
-def linearized(
-    jacobian: str, y: Array, problem: Problem, operator: bool = True
+def linearize(
+    jacobian: str, y: Array, problem: StepParameters, operator: bool = True
 ) -> tuple[Array, AbstractMatrix]:
     """Residual of the step and its Jacobian, which is exact with the tangent operator."""
     end = equations.end(y, problem)
@@ -35,7 +35,7 @@ def linearized(
 
 
 def step_matrix(
-    linear: AbstractLinearization, y: Array, problem: Problem, operator: bool
+    linear: AbstractLinearization, y: Array, problem: StepParameters, operator: bool
 ) -> AbstractMatrix:
     """Iteration matrix of a linearization at the end of the step, with or without T.
 

@@ -12,7 +12,7 @@ from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.doubling import Doubled
 from lie_jax.integrators.generalized_alpha import equations, matrix, start
-from lie_jax.integrators.generalized_alpha.equations import Problem
+from lie_jax.integrators.generalized_alpha.equations import StepParameters
 from lie_jax.integrators.generalized_alpha.start import Carry
 from lie_jax.numerics import newton, rules
 from lie_jax.systems.system import Accelerations, State
@@ -108,8 +108,10 @@ class GeneralizedAlpha(AbstractIntegrator):
     @override
     def begin(self, system, t, dt, state, u, passes):
         none = jnp.zeros(system.nc, state.v.dtype)
-        carry = start.begun(jnp.zeros_like(state.v), none, jnp.zeros_like(state.v))
-        return self._kept(system, t, dt, state, u, carry._replace(passes=jnp.int32(passes)))
+        carry = start.initial_carry(jnp.zeros_like(state.v), none, jnp.zeros_like(state.v))
+        return self._reserve_inverse(
+            system, t, dt, state, u, carry._replace(passes=jnp.int32(passes))
+        )
 
     @override
     def starting(self, carry):
@@ -119,17 +121,17 @@ class GeneralizedAlpha(AbstractIntegrator):
     def ready(self, carry):
         return carry._replace(passes=None)
 
-    def _kept(self, system, t, dt, state, u, carry):
+    def _reserve_inverse(self, system, t, dt, state, u, carry):
         """Carry with room for the inverse that modified Newton keeps."""
         if self.newton != "modified":
             return carry
-        problem, guess, *_ = self._problem(system, t, dt, state, carry, u)
+        problem, guess, *_ = self._parameters(system, t, dt, state, carry, u)
         there = jnp.zeros((), bool)
         kept = jax.eval_shape(lambda y: newton.inverted(self._matrix(y, problem), there), guess)
         none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
         return carry._replace(kept=none, kept_for=jnp.zeros_like(state.q, shape=()))
 
-    def _problem(self, system, t, dt, state, carry, u):
+    def _parameters(self, system, t, dt, state, carry, u):
         """Parameters and first guess of a step, the known part of its auxiliary acceleration, and
         the share of the acceleration at the end in it.
         """
@@ -141,7 +143,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         last, v = carry.acceleration, state.v + carry.shift
         a = last + dt * carry.auxiliary_rate
         a_bar = (alpha_f * last - alpha_m * a) / (1.0 - alpha_m)
-        problem = Problem(
+        problem = StepParameters(
             system=system,
             t=t + dt,
             u=u,
@@ -156,14 +158,14 @@ class GeneralizedAlpha(AbstractIntegrator):
         guess = equations.guess(problem, expected)
         if carry.passes is not None:
             now = start.pass_of(carry.passes, self.passes(system))
-            problem = start.problem_of_pass(now, problem, t, dt, state, carry)
+            problem = start.parameters_of_pass(now, problem, t, dt, state, carry)
             guess = jnp.where(now.starting, 0.0, guess)
         return problem, guess, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
 
     @override
     def step(self, system, t, dt, state, carry, u):
-        problem, guess, a_bar, share = self._problem(system, t, dt, state, carry, u)
-        linearize = partial(matrix.linearized, self.jacobian)
+        problem, guess, a_bar, share = self._parameters(system, t, dt, state, carry, u)
+        linearize = partial(matrix.linearize, self.jacobian)
         search, guess = self._search(linearize), jax.lax.stop_gradient(guess)
         kept, size = carry.kept, None
         if kept is not None:
@@ -183,7 +185,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             auxiliary_rate=(a - end.acceleration) / dt,
             shift=jnp.zeros_like(end.v),
             rate=rate,
-            expected_rate=equations.expected(rate, carry.rate, system.nv),
+            expected_rate=equations.extrapolate_rate(rate, carry.rate, system.nv),
             kept=solution.kept,
             kept_for=size,
         )
@@ -196,7 +198,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             solution.iterations,
             solution.converged,
             solution.history,
-            equations.numbered(solution.worst, problem),
+            equations.number_in_system(solution.worst, problem),
         )
 
     def _rho(self, dtype):
@@ -205,16 +207,16 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def _search(self, linearize):
         if self.newton == "modified":
-            rule = newton.Equations(equations.residual, self._matrix, equations.converged_linearly)
+            rule = newton.Equations(equations.residual, self._matrix, equations.converges_linearly)
             return partial(newton.modified, rule)
         if self.tangent_operator:
-            return partial(newton.full, linearize, equations.converged)
+            return partial(newton.full, linearize, equations.converges)
         linearize = partial(linearize, operator=False)
         # Errors shrink by a factor only.
-        return partial(newton.full, linearize, partial(equations.converged, power=0.75))
+        return partial(newton.full, linearize, partial(equations.converges, power=0.75))
 
     def _matrix(self, y, problem):
-        return matrix.linearized(self.jacobian, y, problem, self.tangent_operator)[1]
+        return matrix.linearize(self.jacobian, y, problem, self.tangent_operator)[1]
 
     @override
     def accelerations(self, system, t, state, carry, u):

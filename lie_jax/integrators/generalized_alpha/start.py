@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from lie_jax.integrators.generalized_alpha.equations import End, Instant, Problem
+from lie_jax.integrators.generalized_alpha.equations import End, Instant, StepParameters
 from lie_jax.numerics import newton
 from lie_jax.systems.system import AbstractSystem, State
 
@@ -49,7 +49,7 @@ class Carry(NamedTuple):
     passes: Int[Array, ""] | None = None
 
 
-def begun(acceleration: Array, multipliers: Array, auxiliary_rate: Array) -> Carry:
+def initial_carry(acceleration: Array, multipliers: Array, auxiliary_rate: Array) -> Carry:
     """Carry before the first step, without past changes."""
     unknown = jnp.zeros(acceleration.size + multipliers.size, acceleration.dtype)
     none = jnp.zeros_like(acceleration)
@@ -76,10 +76,10 @@ def pass_of(passes: Int[Array, ""], most: int) -> Pass:
     return Pass(passes > 0, passes == most - 1, passes == most - 2 if most > 2 else None)
 
 
-def problem_of_pass(
-    now: Pass, problem: Problem, t: Array, dt: Array, state: State, carry: Carry
-) -> Problem:
-    """The `problem` of a step, or that of accelerations at the start or a step later."""
+def parameters_of_pass(
+    now: Pass, problem: StepParameters, t: Array, dt: Array, state: State, carry: Carry
+) -> StepParameters:
+    """Parameters of a step, the `problem`, or of accelerations at the start or a step later."""
 
     def either(other, of_step):
         return jnp.where(now.starting, other, of_step)

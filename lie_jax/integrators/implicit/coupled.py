@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from lie_jax.integrators import iterations
 from lie_jax.integrators.implicit import stage
-from lie_jax.integrators.implicit.stage import Problem, Stages
+from lie_jax.integrators.implicit.stage import Stages, StepParameters
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
 from lie_jax.numerics import newton
 from lie_jax.numerics.dense import DenseMatrix, inertias, product
@@ -22,7 +22,7 @@ from lie_jax.systems.linearization import row_sizes
 
 
 def solve(
-    tableau: str, jacobian: str, problem: Problem, acceleration: Array, multipliers: Array
+    tableau: str, jacobian: str, problem: StepParameters, acceleration: Array, multipliers: Array
 ) -> tuple[Stages, newton.Root]:
     """Stages of a step, from the acceleration and multipliers at its start, and the search."""
     c = TABLEAUX[tableau].c
@@ -34,15 +34,17 @@ def solve(
     unknowns = [rates, jnp.broadcast_to(problem.dt * multipliers, (s, multipliers.shape[0]))]
     unknowns.append(jnp.zeros((s, problem.rows[2]), problem.v.dtype))
     guess = jnp.concatenate([x.reshape(-1) for x in unknowns])
-    linearize = partial(linearized, tableau, jacobian)
-    search = partial(newton.full, linearize, partial(stage.converged, dynamic=s * problem.rows[0]))
-    root = newton.root(search, partial(residual, tableau), linearize, guess, None, problem)
+    linearization = partial(linearize, tableau, jacobian)
+    search = partial(
+        newton.full, linearization, partial(stage.converges, dynamic=s * problem.rows[0])
+    )
+    root = newton.root(search, partial(residual, tableau), linearization, guess, None, problem)
     rates, _, _, accelerations, multipliers = _stages(tableau, root.y, problem)
-    worst = stage.numbered(root.worst, problem, s)
+    worst = stage.number_in_system(root.worst, problem, s)
     return Stages(rates, accelerations, multipliers), root._replace(worst=worst)
 
 
-def _stages(tableau: str, y: Array, problem: Problem) -> tuple[Array, ...]:
+def _stages(tableau: str, y: Array, problem: StepParameters) -> tuple[Array, ...]:
     """Rates, local coordinates, velocities, accelerations and multipliers of all stages."""
     a = TABLEAUX[tableau].a
     s = len(a)
@@ -57,13 +59,13 @@ def _stages(tableau: str, y: Array, problem: Problem) -> tuple[Array, ...]:
     return rates, x, v, accelerations, multipliers / problem.dt
 
 
-def _times(tableau: str, problem: Problem) -> Array:
+def _times(tableau: str, problem: StepParameters) -> Array:
     return problem.t + problem.dt * jnp.asarray(TABLEAUX[tableau].c, problem.dt.dtype)
 
 
 # Newton's method evaluates it at several places: a jitted function is traced once.
 @eqx.filter_jit
-def residual(tableau: str, y: Array, problem: Problem) -> Array:
+def residual(tableau: str, y: Array, problem: StepParameters) -> Array:
     """Residual of all stages, with as many entries as unknowns: dynamic equations of all stages,
     then rates of constraints, then positions.
     """
@@ -78,8 +80,8 @@ def residual(tableau: str, y: Array, problem: Problem) -> Array:
 
 
 @eqx.filter_jit
-def linearized(
-    tableau: str, jacobian: str, y: Array, problem: Problem
+def linearize(
+    tableau: str, jacobian: str, y: Array, problem: StepParameters
 ) -> tuple[Array, DenseMatrix]:
     """Residual of all stages and its Jacobian."""
     if iterations.by_derivatives(jacobian, problem.system):
@@ -93,7 +95,7 @@ def linearized(
     return value, DenseMatrix(entries, rows, sizes, correcting=correcting).regularize()
 
 
-def _row_sizes(entries: Array, problem: Problem) -> Array | None:
+def _row_sizes(entries: Array, problem: StepParameters) -> Array | None:
     """Sizes of the rows of constraints, rates and then positions of all stages, from the system's
     bounds; None without bounds.
     """
@@ -109,7 +111,7 @@ def _row_sizes(entries: Array, problem: Problem) -> Array | None:
     return jnp.concatenate([of_rates.reshape(-1), of_positions.reshape(-1)])
 
 
-def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
+def _matrix(tableau: str, y: Array, problem: StepParameters) -> Array:
     """The Jacobian from the linearizations of the system at the stages.
 
     A rate of stage j moves the coordinates of stage i by dt a_ij T, and its velocity by the change
@@ -126,13 +128,13 @@ def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
         dense = problem.system.linearization(t, q, v, change, multipliers, problem.u).dense()
         moving, none = space.tangent_operator(x, rate), jnp.zeros_like(identity)
 
-        def turned(dx):
+        def tangent_derivative(dx):
             # The derivative of T(x) ẋ along dx, from that of the inverse.
             change = space.tangent_operator_inv_derivative(x, dx, moving)
             return -space.tangent_operator(x, change)
 
         operator = jax.vmap(partial(space.tangent_operator, x), out_axes=1)(identity)
-        turning = jax.vmap(turned, out_axes=1)(identity)
+        turning = jax.vmap(tangent_derivative, out_axes=1)(identity)
         mass = dense.combined(none, 0.0, 0.0)
         damping = dense.combined(none, 0.0, 1.0) - mass
         stiffness = dense.combined(operator, 1.0, 0.0) - mass

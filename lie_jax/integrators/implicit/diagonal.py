@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from lie_jax.integrators import iterations
 from lie_jax.integrators.implicit import stage
-from lie_jax.integrators.implicit.stage import Problem, Stages
+from lie_jax.integrators.implicit.stage import Stages, StepParameters
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
 from lie_jax.numerics import newton
 from lie_jax.numerics.matrices import AbstractMatrix
@@ -28,7 +28,7 @@ from lie_jax.systems.linearization import AbstractReactions, ImplicitIncrement
 class _Stage(NamedTuple):
     """Parameters of a stage: those of the step, its time, x₀, v₀ and τ."""
 
-    step: Problem
+    step: StepParameters
     t: Array
     x: Array
     v: Array
@@ -62,7 +62,7 @@ class _StageMatrix(eqx.Module):
 
 
 def solve(
-    tableau: str, jacobian: str, problem: Problem, acceleration: Array, multipliers: Array
+    tableau: str, jacobian: str, problem: StepParameters, acceleration: Array, multipliers: Array
 ) -> tuple[Stages, newton.Root]:
     """Stages of a step, from the acceleration and multipliers at its start, and the search.
 
@@ -72,9 +72,9 @@ def solve(
     a, _, c, *_ = TABLEAUX[tableau]
     s, dtype = len(a), problem.v.dtype
     tau = problem.dt * float(a[0, 0])
-    linearize = partial(_linearized, jacobian)
+    linearize = partial(_linearize, jacobian)
     nv = problem.rows[0]
-    search = partial(newton.full, linearize, partial(_converged, nv))
+    search = partial(newton.full, linearize, partial(_converges, nv))
 
     def advance(carry, inputs):
         stages, change, multipliers, before = carry
@@ -91,7 +91,9 @@ def solve(
         stages = jax.tree.map(
             lambda table, x: jax.lax.dynamic_update_index_in_dim(table, x, number, 0), stages, new
         )
-        record = root._replace(y=none, kept=None, worst=stage.numbered(root.worst, problem, 1))
+        record = root._replace(
+            y=none, kept=None, worst=stage.number_in_system(root.worst, problem, 1)
+        )
         after = jax.tree.map(lambda x, y: jnp.where(before.converged, y, x), before, record)
         after = after._replace(iterations=before.iterations + root.iterations)
         return (stages, change, multipliers, after), None
@@ -125,7 +127,7 @@ def _residual(y: Array, parameters: _Stage) -> Array:
 
 
 @eqx.filter_jit
-def _linearized(jacobian: str, y: Array, parameters: _Stage) -> tuple[Array, _StageMatrix]:
+def _linearize(jacobian: str, y: Array, parameters: _Stage) -> tuple[Array, _StageMatrix]:
     problem, tau = parameters.step, parameters.tau
     space, reactions = problem.system.space, problem.reactions
     rate, *motion = _unknowns(y, parameters)
@@ -143,5 +145,5 @@ def _linearized(jacobian: str, y: Array, parameters: _Stage) -> tuple[Array, _St
     return value, _StageMatrix(matrix, space, increment, reactions, problem.rows[2])
 
 
-def _converged(nv: int, correction: Array, value: Array, y: Array, parameters: _Stage) -> Array:
-    return stage.converged(correction, value, y, parameters.step, nv)
+def _converges(nv: int, correction: Array, value: Array, y: Array, parameters: _Stage) -> Array:
+    return stage.converges(correction, value, y, parameters.step, nv)

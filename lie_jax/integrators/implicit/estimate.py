@@ -12,14 +12,14 @@ from jaxtyping import Array
 from lie_jax.integrators import iterations
 from lie_jax.integrators.base import Difference
 from lie_jax.integrators.implicit import stage
-from lie_jax.integrators.implicit.stage import Problem, Stages
+from lie_jax.integrators.implicit.stage import Stages, StepParameters
 from lie_jax.integrators.implicit.tableaux import Estimate
 
 
 def error(
     estimate: Estimate,
     jacobian: str,
-    problem: Problem,
+    problem: StepParameters,
     acceleration: Array,
     multipliers: Array,
     stages: Stages,
@@ -33,7 +33,7 @@ def error(
         return Difference(space.tangent_operator(x, rates), changes)
     tau = dt * estimate.start
     rates = space.tangent_operator(jnp.zeros_like(x), rates)
-    return _filtered(
+    return _filter(
         jacobian,
         problem,
         tau,
@@ -42,8 +42,8 @@ def error(
     )
 
 
-def _filtered(
-    jacobian: str, problem: Problem, tau: Array, raw: Difference, start: tuple[Array, Array]
+def _filter(
+    jacobian: str, problem: StepParameters, tau: Array, raw: Difference, start: tuple[Array, Array]
 ) -> Difference:
     # Velocities e_v and positions e_q = τ (e_v - Nᵀη) + raw, so that the matrix is that of a step.
     q, v, t = problem.q, problem.v, problem.t

@@ -97,7 +97,7 @@ class ImplicitRKMK(AbstractIntegrator):
     @override
     def step(self, system, t, dt, state, carry, u):
         method, space = self._method, system.space
-        problem = stage.problem(system, t, dt, u, state.q, state.v)
+        problem = stage.step_parameters(system, t, dt, u, state.q, state.v)
         solve = coupled.solve if method.diagonal is None else diagonal.solve
         stages, root = solve(self.tableau, self.jacobian, problem, *carry)
         weights = jnp.asarray(method.b, state.q.dtype)[:, None]

@@ -21,7 +21,7 @@ from lie_jax.systems.linearization import AbstractReactions
 from lie_jax.systems.system import AbstractSystem
 
 
-class Problem(NamedTuple):
+class StepParameters(NamedTuple):
     """Parameters of the equations of a step: system, time, size, inputs, configuration and velocity
     at its start, and the reactions of position constraints there, None without any.
     """
@@ -49,22 +49,30 @@ class Stages(NamedTuple):
     multipliers: Array
 
 
-def problem(system: AbstractSystem, t: Array, dt: Array, u: Any, q: Array, v: Array) -> Problem:
+def step_parameters(
+    system: AbstractSystem, t: Array, dt: Array, u: Any, q: Array, v: Array
+) -> StepParameters:
     """Parameters of a step."""
     has_positions = system.nc > system.velocity_rows
-    return Problem(
+    return StepParameters(
         system, t, dt, u, q, v, system.algebra.position_reactions(t, q) if has_positions else None
     )
 
 
-def velocity(problem: Problem, x: Array, rate: Array, corrections: Array) -> Array:
+def velocity(problem: StepParameters, x: Array, rate: Array, corrections: Array) -> Array:
     """Velocity at local coordinates for their rate and the multipliers η."""
     v = problem.system.space.tangent_operator(x, rate)
     return v if problem.reactions is None else v + problem.reactions.of(corrections)
 
 
 def equations(
-    problem: Problem, t: Array, tau: Array, q: Array, v: Array, change: Array, multipliers: Array
+    problem: StepParameters,
+    t: Array,
+    tau: Array,
+    q: Array,
+    v: Array,
+    change: Array,
+    multipliers: Array,
 ) -> tuple[Array, Array, Array]:
     """Dynamic equations, rates of constraints and positions of a stage at its time.
 
@@ -78,7 +86,9 @@ def equations(
     return dynamic, system.constraint_rate(t, q, v), system.constraint(t, q) / tau
 
 
-def converged(correction: Array, value: Array, y: Array, problem: Problem, dynamic: int) -> Array:
+def converges(
+    correction: Array, value: Array, y: Array, problem: StepParameters, dynamic: int
+) -> Array:
     """Whether a correction by the exact Jacobian leaves an error at the level of rounding.
 
     Of y, corrections and values the first `dynamic` entries are rates and dynamic equations.
@@ -87,10 +97,10 @@ def converged(correction: Array, value: Array, y: Array, problem: Problem, dynam
     # Without constraints rates have rounding of their own, with them that of positions, too.
     rounding = 1.0 if problem.reactions is None else 1.0 + size
     moved = jnp.max(jnp.abs(y[:dynamic]))
-    return iterations.settled(correction, value, dynamic, moved, size, rounding)
+    return iterations.reaches_rounding(correction, value, dynamic, moved, size, rounding)
 
 
-def numbered(worst: Array, problem: Problem, stages: int) -> Array:
+def number_in_system(worst: Array, problem: StepParameters, stages: int) -> Array:
     """Number of an equation of all stages in the system's own order."""
     dynamic, rates, positions = problem.rows
     first = stages * dynamic
