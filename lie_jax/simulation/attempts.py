@@ -16,7 +16,7 @@ from lie_jax.simulation.events import Event
 from lie_jax.simulation.march import Loop, Run, Sample
 from lie_jax.simulation.sizes import Sizes, Tried
 from lie_jax.simulation.trajectory import Control, Result
-from lie_jax.simulation.watching import End, Move, Problem, Watch
+from lie_jax.simulation.watching import End, Move, StepStart, Watch
 from lie_jax.systems.system import AbstractSystem, Accelerations, State
 
 # An event this close before a given time, in roundings of it, happens there.
@@ -47,9 +47,9 @@ class Progress(NamedTuple):
     stopped: Bool[Array, ""]
 
     @property
-    def happened(self) -> Array:
+    def event_count(self) -> Array:
         """Number of events so far."""
-        return jnp.zeros((), jnp.int32) if self.watch is None else self.watch.happened
+        return jnp.zeros((), jnp.int32) if self.watch is None else self.watch.event_count
 
 
 class Row(NamedTuple):
@@ -57,8 +57,8 @@ class Row(NamedTuple):
     event.
 
     `steps`: steps of one size, or accepted ones; `iterations` of Newton's method; `saved` instants,
-    `happened` events, `event` the index of the one that happens here. `inputs`: those that a policy
-    held, or None.
+    `event_count` events, `event` the index of the one that happens here. `inputs`: those that a
+    policy held, or None.
     """
 
     t: Float[Array, ""]
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     steps: Int[Array, ""]
     iterations: Int[Array, ""]
     saved: Int[Array, ""]
-    happened: Int[Array, ""]
+    event_count: Int[Array, ""]
     event: Int[Array, ""]
     inputs: Array | None
 
@@ -108,14 +108,14 @@ class Plan(NamedTuple):
         """Number of stops."""
         return self.steps if self.run.times is None else self.run.times.shape[0] - 1
 
-    def problem(
+    def step_start(
         self, system: AbstractSystem, t: Array, now: Progress, loop: Loop, planned: Array
-    ) -> Problem:
+    ) -> StepStart:
         """Start of a step; `system` recalls the memory of the forces there."""
         run, u = self.run, self.run.input(loop.taken, loop.held)
         start = t, planned, loop.state, u, loop.carry
         automatic = self.sizes is not None
-        return Problem(system, run.integrator, self.events, *start, now.stale, automatic)
+        return StepStart(system, run.integrator, self.events, *start, now.stale, automatic)
 
     def begin(self, loop: Loop, control: Control | None) -> Progress:
         """Progress before the first step."""
@@ -143,7 +143,7 @@ class Plan(NamedTuple):
             return now
         system, t = run.system.with_memory(loop.memory), run.time(loop.taken)
         planned = run.dt if control is None else control.planned
-        return now._replace(watch=watching.begin(self.problem(system, t, now, loop, planned)))
+        return now._replace(watch=watching.begin(self.step_start(system, t, now, loop, planned)))
 
     def skip(self, now: Progress) -> tuple[Progress, Row]:
         """Nothing, after the end of the run."""
@@ -158,8 +158,8 @@ class Plan(NamedTuple):
             steps=self.count_steps(now),
             iterations=loop.iterations,
             saved=now.saved,
-            happened=now.happened,
-            event=now.happened,
+            event_count=now.event_count,
+            event=now.event_count,
             inputs=None if loop.held is None else u,
         )
         return now, row
@@ -171,7 +171,7 @@ class Plan(NamedTuple):
         """
         run, sizes, loop = self.run, self.sizes, now.loop
         if loop.held is not None:
-            held = jax.lax.cond(now.begun, lambda: loop.held, lambda: run.sampled(loop).held)
+            held = jax.lax.cond(now.begun, lambda: loop.held, lambda: run.hold_inputs(loop).held)
             loop = loop._replace(held=held)
         system, first = run.system.with_memory(loop.memory), run.time(loop.taken)
         t = first + now.elapsed
@@ -184,7 +184,7 @@ class Plan(NamedTuple):
         elif now.control is not None and sizes is not None:
             planned = now.control.planned
             size, lands = sizes.propose(planned, remaining)
-        problem = self.problem(system, t, now, loop, planned)
+        problem = self.step_start(system, t, now, loop, planned)
         move, error = self._move(problem, size, now, known)
         h = move.size
         after, end, valid = self._end(problem, move, error, now, loop, known)
@@ -253,7 +253,7 @@ class Plan(NamedTuple):
         return progress, row, taken_step
 
     def _move(
-        self, problem: Problem, size: Array, now: Progress, known: Known | None
+        self, problem: StepStart, size: Array, now: Progress, known: Known | None
     ) -> tuple[Move, Array]:
         """Step, at most of a size (s), and the error of the whole in units of the tolerance."""
         none, sizes = jnp.zeros_like(size), self.sizes
@@ -266,14 +266,14 @@ class Plan(NamedTuple):
             no, empty = jnp.zeros((), bool), jnp.zeros(0, size.dtype)
             return Move(size, step, no, jnp.zeros((), jnp.int32), empty, empty), error
         if known is not None:
-            return crossings.repeated(problem, size, known.happens, known.event), none
+            return crossings.repeat(problem, size, known.happens, known.event), none
         assert now.watch is not None
         judge = None if sizes is None else sizes.error
         return crossings.move(problem, size, now.watch, judge)
 
     def _end(
         self,
-        problem: Problem,
+        problem: StepStart,
         move: Move,
         error: Array,
         now: Progress,
@@ -291,14 +291,14 @@ class Plan(NamedTuple):
             if self.events:
                 state, memory = jax.lax.cond(
                     known.happens,
-                    lambda: there.acted(known.event, none, state),
+                    lambda: there.act(known.event, none, state),
                     lambda: (state, memory),
                 )
             happens = known.happens
             stopped, fine = known.stopped, Result.successful
             end = End(yes, happens, stopped, no, fine, state, memory, now.watch)
             return after, end, yes
-        after, iterations = self.run.judged(loop, system, t, h, move.step)
+        after, iterations = self.run.judge(loop, system, t, h, move.step)
         after = after._replace(iterations=loop.iterations + iterations)
         valid = after.completed == after.taken
         accepted = valid if self.sizes is None else valid & (error <= 1.0)
@@ -329,21 +329,21 @@ class Plan(NamedTuple):
         """Row of a step's end; what is kept of it is zero if it is not saved."""
         run, loop = self.run, now.loop
 
-        def kept():
+        def keep():
             if run.observe is not None:
                 return run.values(t, end.state)
-            found = self.accelerations(t, end.state, end.memory, after.carry, u)
-            return Sample(end.state, found, end.memory, u)
+            accelerations = self.accelerations(t, end.state, end.memory, after.carry, u)
+            return Sample(end.state, accelerations, end.memory, u)
 
-        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(kept))
+        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(keep))
         return Row(
             t=t,
-            kept=jax.lax.cond(saved, kept, lambda: none),
+            kept=jax.lax.cond(saved, keep, lambda: none),
             before=move.step.state,
             steps=self.count_steps(now),
             iterations=loop.iterations,
             saved=now.saved,
-            happened=now.happened,
+            event_count=now.event_count,
             event=move.event,
             inputs=None if loop.held is None else u,
         )

@@ -29,17 +29,17 @@ def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:
     Lists and integers in the inputs become arrays, too. Other values stay for `check` to refuse.
     """
 
-    def converted(tree: Any, dtype: Any) -> Any:
+    def convert(tree: Any, dtype: Any) -> Any:
         def leaf(x: Any) -> Any:
             is_float = isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.floating)
             return conversion.in_precision(x, dtype) if is_float else x
 
         return jax.tree.map(leaf, tree)
 
-    start = converted(start, None)
+    start = convert(start, None)
     state = start.state if isinstance(start, Restart) else start
     dtype = getattr(getattr(state, "q", None), "dtype", None)
-    return converted(system, dtype), start, conversion.in_precision(inputs, dtype)
+    return convert(system, dtype), start, conversion.in_precision(inputs, dtype)
 
 
 def check_start(system: Any, integrator: Any, start: Any, dt: Any) -> None:

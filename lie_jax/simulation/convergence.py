@@ -109,8 +109,8 @@ def convergence(
     where no integrator has two successful runs to find a reference from; `SimulationError` if the
     run of the reference fails.
     """
-    named, counts = _checked(system, integrators, state, t_end, steps, reference)
-    u = _held(system, inputs, state)
+    named, counts = _check(system, integrators, state, t_end, steps, reference)
+    u = _constant_inputs(system, inputs, state)
     duration = float(np.asarray(t_end))
 
     def end(integrator: AbstractIntegrator, number: int, throw: bool = False) -> _End:
@@ -203,7 +203,7 @@ def _order(steps: np.ndarray, errors: np.ndarray, floor: float) -> float:
     return float(np.polyfit(h[finest], e[finest], 1)[0])
 
 
-def _checked(
+def _check(
     system: Any, integrators: Any, state: Any, t_end: Any, steps: Any, reference: Any
 ) -> tuple[dict[str, AbstractIntegrator], list[int]]:
     """Integrators by their names, and numbers of steps in ascending order."""
@@ -229,10 +229,10 @@ def _checked(
         checks.shape("convergence(reference=).v", reference.v, (system.nv,), "its velocities")
         checks.finite("convergence(reference=).q", reference.q)
         checks.finite("convergence(reference=).v", reference.v)
-    return _named(integrators), sorted({int(number) for number in counts})
+    return _name_integrators(integrators), sorted({int(number) for number in counts})
 
 
-def _held(system: AbstractSystem, inputs: Any, state: State) -> Array | None:
+def _constant_inputs(system: AbstractSystem, inputs: Any, state: State) -> Array | None:
     """Inputs (nu,) that all runs hold."""
     is_function = callable(inputs)
     if is_function or len(real_shape(inputs) or ()) == 2:
@@ -246,7 +246,7 @@ def _held(system: AbstractSystem, inputs: Any, state: State) -> Array | None:
     return input_vector("convergence(inputs=)", inputs, system, state.q.dtype)
 
 
-def _named(integrators: Any) -> dict[str, AbstractIntegrator]:
+def _name_integrators(integrators: Any) -> dict[str, AbstractIntegrator]:
     """Integrators by names: of their types, and of the fields in which those of a type differ."""
     if isinstance(integrators, str) or not isinstance(integrators, Iterable):
         integrators = [integrators]

@@ -19,7 +19,7 @@ from lie_jax.integrators.base import Step
 from lie_jax.numerics import newton, rules
 from lie_jax.simulation import dense_output, watching
 from lie_jax.simulation import events as events_of_runs
-from lie_jax.simulation.watching import Move, Problem, Watch
+from lie_jax.simulation.watching import Move, StepStart, Watch
 
 # Instants inside a step, in parts of it, at which functions are evaluated.
 _INSIDE = (0.25, 0.5, 0.75)
@@ -82,11 +82,11 @@ class _Bracket(NamedTuple):
     others: Array
 
 
-Judge = Callable[[Problem, Step], Array]
+Judge = Callable[[StepStart, Step], Array]
 
 
 def move(
-    problem: Problem, h: Float[Array, ""], watch: Watch, judge: Judge | None = None
+    problem: StepStart, h: Float[Array, ""], watch: Watch, judge: Judge | None = None
 ) -> tuple[Move, Array]:
     """Step of size h (s), or of a smaller size to the first event in it, and an error.
 
@@ -95,28 +95,28 @@ def move(
     instant of the event, by the implicit function theorem: its function stays zero after the step.
     """
     held, whole = rules.stop_gradient((problem, h))
-    end = _searched(held, whole, watch, judge)
+    end = _search(held, whole, watch, judge)
     size = jnp.where(end.found, end.b * whole, whole)
     eligible = end.eligible & ~(end.others & _settling(held, size, watch.departing))
     crossed = (end.before * end.values <= 0.0) & eligible
     step = end.step._replace(newton_iterations=end.iterations)
     event = jnp.argmax(crossed).astype(jnp.int32)
     found = Move(size, step, end.found, event, end.sides, end.scale)
-    return _differentiated(problem, h, found), end.error
+    return _with_derivatives(problem, h, found), end.error
 
 
-def repeated(
-    problem: Problem, h: Float[Array, ""], happens: Bool[Array, ""], event: Int[Array, ""]
+def repeat(
+    problem: StepStart, h: Float[Array, ""], happens: Bool[Array, ""], event: Int[Array, ""]
 ) -> Move:
     """Step of a known size h (s), at whose end an event of that index happens, or not."""
     held, size = rules.stop_gradient((problem, h))
     step = held.step(size, happens)
     none = jnp.zeros(len(problem.events), size.dtype)
-    return _differentiated(problem, h, Move(size, step, happens, event, none, none))
+    return _with_derivatives(problem, h, Move(size, step, happens, event, none, none))
 
 
-def _differentiated(problem: Problem, h: Array, found: Move) -> Move:
-    """A move as a function of the problem and of the step size h (s) that was to be taken."""
+def _with_derivatives(problem: StepStart, h: Array, found: Move) -> Move:
+    """A move as a function of the start of the step and of the size h (s) that was to be taken."""
     # Reverse mode saves these, so that the backward pass repeats no search.
     found = checkpoint_name(found, newton.FOUND)
     carry, others = eqx.partition(found.step.carry, eqx.is_inexact_array)
@@ -154,23 +154,23 @@ def _change(values: Any, parameters: Any, changes: Any) -> Any:
     return size_change, state, carry
 
 
-def _searched(problem: Problem, h: Array, watch: Watch, judge: Judge | None) -> _Search:
+def _search(problem: StepStart, h: Array, watch: Watch, judge: Judge | None) -> _Search:
     """Search at its end: `step` is the step to the first crossing, or the whole step."""
     eps, one, zero = float(jnp.finfo(h.dtype).eps), jnp.ones_like(h), jnp.zeros((), jnp.int32)
     before, departing = watch.sides, watch.departing
 
     def after_whole(search, step, values):
-        after = _looked_through(problem, h, search, step, values, departing)
+        after = _bracket_crossing(problem, h, search, step, values, departing)
         if judge is None:
             return after
         error = judge(problem, step)
         fine = step.converged & (error <= 1.0)
         return after._replace(error=error, found=after.found & fine)
 
-    def narrowed(search, step, values):
+    def narrow(search, step, values):
         # Right after an event its function is at zero, and must not hide another one's crossing.
         hidden = search.others & _settling(problem, search.part * h, departing)
-        return _narrowed(search, step, values, search.eligible & ~hidden)
+        return _narrow(search, step, values, search.eligible & ~hidden)
 
     def iterate(search):
         size = search.part * h
@@ -179,12 +179,12 @@ def _searched(problem: Problem, h: Array, watch: Watch, judge: Judge | None) -> 
         after = jax.lax.cond(
             search.tried == 0,
             lambda: after_whole(search, step, values),
-            lambda: narrowed(search, step, values),
+            lambda: narrow(search, step, values),
         )
         iterations = search.iterations + step.newton_iterations
-        return counted(after._replace(iterations=iterations))
+        return choose_next(after._replace(iterations=iterations))
 
-    def counted(search):
+    def choose_next(search):
         # Steps that all lie beyond the crossing put the lower end in doubt: it is tried itself.
         doubtful = ~search.verified & (search.narrowings >= _ONE_SIDED)
         inner = jnp.where(doubtful, search.a, _next(search, eps))
@@ -225,8 +225,8 @@ def _searched(problem: Problem, h: Array, watch: Watch, judge: Judge | None) -> 
     return jax.lax.while_loop(unfinished, iterate, begun)
 
 
-def _looked_through(
-    problem: Problem, h: Array, search: _Search, step: Step, last: Array, departing: Array
+def _bracket_crossing(
+    problem: StepStart, h: Array, search: _Search, step: Step, last: Array, departing: Array
 ) -> _Search:
     """Search after the whole step, whose dense output gives the bracket."""
     space, towards = problem.system.space, events_of_runs.directions(problem.events, h.dtype)
@@ -280,7 +280,7 @@ def _looked_through(
     return search._replace(**bracket._asdict(), width=width, sides=side)
 
 
-def _settling(problem: Problem, size: Array, departing: Array) -> Array:
+def _settling(problem: StepStart, size: Array, departing: Array) -> Array:
     """Events that have just happened: their functions are rounding after a step of this size."""
     return departing & (size <= watching.SETTLED * problem.dt)
 
@@ -290,7 +290,7 @@ def _nearest(values: Array, side: Array, eligible: Array) -> Array:
     return jnp.min(jnp.where(eligible, side * values, jnp.inf))
 
 
-def _narrowed(search: _Search, step: Step, values: Array, eligible: Array) -> _Search:
+def _narrow(search: _Search, step: Step, values: Array, eligible: Array) -> _Search:
     """Search after a step within its bracket."""
     x, value = search.part, _nearest(values, search.before, eligible)
     at_end = _nearest(search.ends, search.before, search.eligible)

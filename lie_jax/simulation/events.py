@@ -16,7 +16,7 @@ from lie_jax.user_functions import closures, snapshots
 STOP = "stop"
 
 
-def _watched(value: Any) -> Any:
+def _watch(value: Any) -> Any:
     return snapshots.watch(value) if callable(value) else value
 
 
@@ -37,8 +37,8 @@ class Event(eqx.Module):
     closes over. Raises `ValueError` for anything else.
     """
 
-    function: Callable = eqx.field(converter=_watched)
-    action: str | Callable = eqx.field(converter=_watched)
+    function: Callable = eqx.field(converter=_watch)
+    action: str | Callable = eqx.field(converter=_watch)
     direction: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
@@ -68,7 +68,7 @@ def values(events: tuple[Event, ...], t: Float[Array, ""], state: State) -> Floa
     return jnp.stack([jnp.asarray(x, state.q.dtype) for x in numbers])
 
 
-def acted(
+def apply_action(
     events: tuple[Event, ...], index: Int[Array, ""], t: Float[Array, ""], state: State
 ) -> State:
     """State after the action of the event with that index."""
@@ -85,7 +85,7 @@ def acted(
     return jax.lax.switch(index, [branch(event) for event in events], state)
 
 
-def checked(events: Any, system: AbstractSystem, state: State) -> tuple[Event, ...]:
+def prepare(events: Any, system: AbstractSystem, state: State) -> tuple[Event, ...]:
     """Events for a run that begins at a state, their functions frozen for the time of the call.
 
     Traced values that functions close over become parameters. Raises `ValueError` for what is no
@@ -98,11 +98,11 @@ def checked(events: Any, system: AbstractSystem, state: State) -> tuple[Event, .
         )
     t = jnp.zeros((), state.q.dtype)
     return snapshots.freeze(
-        tuple(_checked(f"simulate(events=)[{i}]", x, t, state) for i, x in enumerate(events))
+        tuple(_prepare(f"simulate(events=)[{i}]", x, t, state) for i, x in enumerate(events))
     )
 
 
-def _checked(where: str, event: Event, t: Array, state: State) -> Event:
+def _prepare(where: str, event: Event, t: Array, state: State) -> Event:
     at = {"t": t, "q": state.q, "v": state.v}
     value = closures.shapes(f"{where}.function", event.function, at)
     checks.shape(f"{where}.function(t, q, v)", value, (), "one number")

@@ -52,7 +52,7 @@ def _at(
     t, q, v = trajectory.t[k], trajectory.q[k], trajectory.v[k]
     system = system.with_memory(jax.tree.map(lambda x: x[k], trajectory.memory))
     u = jnp.zeros(system.nu, q.dtype) if system.nu else None
-    by_displacement, by_velocity = (np.asarray(x, float) for x in _linearized(system, t, q, v, u))
+    by_displacement, by_velocity = (np.asarray(x, float) for x in _linearize(system, t, q, v, u))
     if not np.isfinite(by_displacement).all() or not np.isfinite(by_velocity).all():
         return None
     n = system.nv
@@ -87,7 +87,7 @@ def _at(
 
 
 @programs.run_once
-def _linearized(
+def _linearize(
     system: AbstractSystem, t: Array, q: Array, v: Array, u: Array | None
 ) -> tuple[Array, Array]:
     """Derivatives of accelerations by displacements in local coordinates, and by velocities."""

@@ -87,7 +87,7 @@ def trajectory(
         if not restarts and not checks.has_tracers(system, start, t0):
             preflight.check_violations(system, start, t0)
         judged = not restarts and checks.has_tracers(system, start, t0)
-        return _compiled_as_one(run, start, schedule, previous_input, origin, judged), None
+        return _run_as_one_program(run, start, schedule, previous_input, origin, judged), None
     # Programs before and after the loop read one input: others would make them depend on steps.
     some: Any = None if inputs is None else np.asarray(inputs)
     given = None if some is None else some[:1]
@@ -109,20 +109,20 @@ def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
     stats = dataclasses.replace(trajectory.stats, newton_iterations=noted.iterations)
     trajectory = dataclasses.replace(trajectory, stats=stats, inputs=noted.inputs)
 
-    def kept(rows):
+    def pick(rows):
         rows = padding.first_rows(rows, schedule.rows + 1)
         return rows if schedule.picked is None else padding.take_rows(rows, schedule.picked)
 
     if trajectory.saved is not None:
-        return dataclasses.replace(trajectory, saved=kept(trajectory.saved))
+        return dataclasses.replace(trajectory, saved=pick(trajectory.saved))
     instants = {name: getattr(trajectory, name) for name in (*INSTANTS, "memory")}
-    return dataclasses.replace(trajectory, **kept(instants))
+    return dataclasses.replace(trajectory, **pick(instants))
 
 
 def _in_pieces(
     run: Run, begun: Beginning, schedule: Schedule, progress: bool
 ) -> tuple[Loop, Any, Noted]:
-    """`_saved` with unused rows beyond the end, for a schedule of Python's numbers."""
+    """`_run_steps` with unused rows beyond the end, for a schedule of Python's numbers."""
     steps, every, blocks, _ = schedule
     loop, start = begun.loop, begun.kept
     rows = -(-schedule.rows // _PROGRESS_UPDATES) if progress else schedule.rows
@@ -139,7 +139,7 @@ def _in_pieces(
             done, is_last = row * every, row + rows >= schedule.rows
             part = Schedule(steps - done if is_last else rows * every, every, blocks)
             piece = _piece(run, done, part, room)
-            loop, samples, noted = _saved(piece, loop, start, traced(part, room), room)
+            loop, samples, noted = _run_steps(piece, loop, start, trace_numbers(part, room), room)
             if part.steps == steps:
                 if progress:
                     jax.block_until_ready(samples)
@@ -182,7 +182,7 @@ def _piece(run: Run, done: int, part: Schedule, room: Room | None) -> Run:
     return run._replace(inputs=padding.pad(some, room.steps), first_step=first_step)
 
 
-def traced(schedule: Schedule, room: Room | None) -> Schedule:
+def trace_numbers(schedule: Schedule, room: Room | None) -> Schedule:
     """Schedule whose numbers are values of a program, if there is a room for them."""
     if room is None:
         return schedule
@@ -217,46 +217,46 @@ def first(
     u = run.input(run.first_step, loop.held) if previous_input is None else previous_input
     sample = run.sample(loop, u, first=True)
     kept = sample if run.observe is None else run.keep(loop, u)
-    return Beginning(run.judged_start(loop) if judged else loop, sample, kept)
+    return Beginning(run.judge_start(loop) if judged else loop, sample, kept)
 
 
 @eqx.filter_jit
-def _compiled_as_one(run, start, schedule, previous_input, origin, judged) -> Trajectory:
+def _run_as_one_program(run, start, schedule, previous_input, origin, judged) -> Trajectory:
     restarts = isinstance(start, Restart)
     # Values of a function do not hold the accelerations of the start, which passes find.
     before = restarts or run.observe is not None
     passes = schedule.rows_of(0 if before else run.integrator.passes(run.system))
     begun = first(run, start, previous_input, judged, passes * schedule.every)
-    last, rows, noted = _saved(run, begun.loop, begun.kept, schedule, None, passes)
+    last, rows, noted = _run_steps(run, begun.loop, begun.kept, schedule, None, passes)
     return record(run, last, begun.sample, rows, noted, schedule.every, origin)
 
 
 @programs.time_loop
-def _saved(
+def _run_steps(
     run: Run, first: Loop, start: Any, schedule: Schedule, room: Room | None, passes: int = 0
 ) -> tuple[Loop, Any, Noted]:
     """Last loop, what is kept of all instants, `start` first, and what is noted of each step, after
     rows of `passes`.
     """
     if room is not None:
-        return _counted(run, first, start, schedule, room)
+        return _count(run, first, start, schedule, room)
     last, samples, noted = _scan(run, first, schedule, passes)
     if passes:
-        found = jax.tree.map(lambda x: x[passes - 1], samples.accelerations)
-        start = start._replace(accelerations=found)
+        accelerations = jax.tree.map(lambda x: x[passes - 1], samples.accelerations)
+        start = start._replace(accelerations=accelerations)
         samples = jax.tree.map(lambda x: x[passes:], samples)
         noted = jax.tree.map(lambda x: x[passes * schedule.every :], noted)
     samples = jax.tree.map(lambda x, others: jnp.concatenate([x[None], others]), start, samples)
     return last, samples, noted
 
 
-def _counted(
+def _count(
     run: Run, loop: Loop, start: Any, schedule: Schedule, room: Room
 ) -> tuple[Loop, Any, Noted]:
-    """`_saved` for traced numbers of steps and of steps from one kept instant to the next."""
+    """`_run_steps` for traced numbers of steps and of steps from one kept instant to the next."""
     begin, end = loop.taken, loop.taken + schedule.steps
 
-    def written(rows, row, number):
+    def write(rows, row, number):
         return jax.tree.map(
             lambda rows, x: jax.lax.dynamic_update_index_in_dim(rows, x, number, 0), rows, row
         )
@@ -264,7 +264,7 @@ def _counted(
     def step(carry):
         loop, noted = carry
         after, row = run.step(loop)
-        return after, written(noted, row, loop.taken - begin)
+        return after, write(noted, row, loop.taken - begin)
 
     def until_sample(carry):
         loop, rows, row, noted = carry
@@ -272,14 +272,14 @@ def _counted(
         some = jnp.minimum(schedule.every, end - loop.taken)
         loop, noted = jax.lax.fori_loop(0, some, lambda _, now: step(now), now)
         kept = run.keep(loop, run.input(loop.taken - 1, loop.held))
-        return loop, written(rows, kept, row), row + 1, noted
+        return loop, write(rows, kept, row), row + 1, noted
 
-    def filled(row, size):
+    def fill(row, size):
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), row)
 
     # Unused rows hold the start: whatever is computed of them is finite.
     none = Noted(jnp.zeros((), jnp.int32), None if loop.held is None else loop.held.u)
-    rows, noted = filled(start, room.instants), filled(none, room.steps)
+    rows, noted = fill(start, room.instants), fill(none, room.steps)
     carry = loop, rows, jnp.ones((), jnp.int32), noted
     loop, rows, _, noted = jax.lax.while_loop(
         lambda carry: carry[0].taken < end, until_sample, carry

@@ -140,34 +140,34 @@ class Run(NamedTuple):
             sides=limits.sides(self.system, self.time(self.first_step), state.q),
         )
 
-    def judged_start(self, loop: Loop) -> Loop:
+    def judge_start(self, loop: Loop) -> Loop:
         """Loop that has failed, and goes on with NaN, if its state is no start of a run."""
         result, worst = limits.start(self.system, self.time(self.first_step), loop.state)
         fine = result == Result.successful
         state = jax.tree.map(lambda x: jnp.where(fine, x, jnp.nan), loop.state)
         return loop._replace(state=state, result=result, worst=worst)
 
-    def sampled(self, loop: Loop) -> Loop:
+    def hold_inputs(self, loop: Loop) -> Loop:
         """Loop with the inputs that a policy holds over the step that begins."""
         if self.policy is None or loop.held is None:
             return loop
         t = self.time(loop.taken)
-        return loop._replace(held=self.policy.held(t, loop.taken, loop.state, loop.held))
+        return loop._replace(held=self.policy.hold(t, loop.taken, loop.state, loop.held))
 
     def step(self, loop: Loop) -> tuple[Loop, Noted]:
         """Loop after one step, and what is noted of the step; after a pass with another carry."""
-        before, loop = loop, self.sampled(loop)
+        before, loop = loop, self.hold_inputs(loop)
         t, dt, u = self.time(loop.taken), self.dt, self.input(loop.taken, loop.held)
         system = self.system.with_memory(loop.memory)
         step = self.integrator.step(system, t, dt, loop.state, loop.carry, u)
-        after, iterations = self.judged(loop, system, t, dt, step)
+        after, iterations = self.judge(loop, system, t, dt, step)
         starting = self.integrator.starting(before.carry)
         if starting is not None:
             before = before._replace(carry=after.carry)
             after = jax.tree.map(lambda a, b: jnp.where(starting, a, b), before, after)
         return after, Noted(iterations, None if loop.held is None else loop.held.u)
 
-    def judged(
+    def judge(
         self, loop: Loop, system: AbstractSystem, t: Array, dt: Array, step: Step
     ) -> tuple[Loop, Int[Array, ""]]:
         """Loop after a given step of size dt from time t (s), and the step's Newton iterations.
@@ -226,9 +226,9 @@ class Run(NamedTuple):
         the `first` step.
         """
         system, integrator = self.system.with_memory(loop.memory), self.integrator
-        accelerations = integrator.first_accelerations if first else integrator.accelerations
-        found = accelerations(system, self.time(loop.taken), loop.state, loop.carry, u)
-        return Sample(loop.state, found, loop.memory, u)
+        compute = integrator.first_accelerations if first else integrator.accelerations
+        accelerations = compute(system, self.time(loop.taken), loop.state, loop.carry, u)
+        return Sample(loop.state, accelerations, loop.memory, u)
 
 
 def march(

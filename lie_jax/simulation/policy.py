@@ -20,7 +20,7 @@ from lie_jax.user_functions import closures, libraries, snapshots
 _ROUNDING = 1e-6
 
 
-def _watched(value: Any) -> Any:
+def _watch(value: Any) -> Any:
     return snapshots.watch(value) if callable(value) else value
 
 
@@ -44,7 +44,7 @@ class Policy(eqx.Module):
     JAX that a function closes over. Raises `ValueError` for anything else.
     """
 
-    function: Callable = eqx.field(converter=_watched)
+    function: Callable = eqx.field(converter=_watch)
     sample_time: float | None = eqx.field(static=True, default=None)
     state: Any = None
 
@@ -84,21 +84,21 @@ class Feedback(NamedTuple):
 
     def begin(self, t: Float[Array, ""], now: State) -> Held:
         """First inputs, with the state before the first sample."""
-        return self.sampled(t, now, self.state)._replace(state=self.state)
+        return self.sample(t, now, self.state)._replace(state=self.state)
 
-    def sampled(self, t: Float[Array, ""], now: State, state: Any) -> Held:
+    def sample(self, t: Float[Array, ""], now: State, state: Any) -> Held:
         """Inputs and state after a sample at the time t (s)."""
         at = t, now.q, now.v
         u, after = self.function(*at, state) if _has(state) else (self.function(*at), state)
         return Held(jnp.asarray(u, now.q.dtype), jax.tree.map(strong, after))
 
-    def held(self, t: Float[Array, ""], step: Int[Array, ""], now: State, before: Held) -> Held:
+    def hold(self, t: Float[Array, ""], step: Int[Array, ""], now: State, before: Held) -> Held:
         """Inputs and state over a step, counted from time 0, that begins at the time t (s)."""
         if self.every is None:
-            return self.sampled(t, now, before.state)
+            return self.sample(t, now, before.state)
         return jax.lax.cond(
             step % self.every == 0,
-            lambda: self.sampled(t, now, before.state),
+            lambda: self.sample(t, now, before.state),
             lambda: before,
         )
 
@@ -108,7 +108,7 @@ def _has(state: Any) -> bool:
     return not (isinstance(state, tuple) and state == ())
 
 
-def checked(
+def prepare(
     policy: Any, system: AbstractSystem, start: State | Restart, dt: Any, inputs: Any
 ) -> tuple[Policy, Feedback]:
     """Policy, and how a run evaluates it, its functions frozen for the time of the call.

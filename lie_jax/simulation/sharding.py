@@ -29,13 +29,13 @@ def automatic(function: Callable[P, T]) -> Callable[P, T]:
         with jax.sharding.use_abstract_mesh(
             mesh.update_axis_types({name: AxisType.Auto for name in mesh.explicit_axes})
         ):
-            args, kwargs = eqx.combine(_replicated(arrays), static)
+            args, kwargs = eqx.combine(_replicate(arrays), static)
             computed, static = eqx.partition(function(*args, **kwargs), eqx.is_array)
         with jax.sharding.use_abstract_mesh(mesh):
-            return eqx.combine(_replicated(computed), static)
+            return eqx.combine(_replicate(computed), static)
 
     return on_mesh
 
 
-def _replicated(arrays):
+def _replicate(arrays):
     return jax.tree.map(lambda x: jax.sharding.reshard(x, PartitionSpec()), arrays)

@@ -139,7 +139,7 @@ def simulate(
     options = keeps, checkpoint, progress, adaptive, adjoint
     feedback = None
     if policy is not None:
-        policy, feedback = policies.checked(policy, system, state, dt, table)
+        policy, feedback = policies.prepare(policy, system, state, dt, table)
     preflight.check(
         *(system, integrator, state, dt, number, table, *options),
         **{"policy": policy, "feedback": feedback, "t0": begin},
@@ -162,7 +162,7 @@ def simulate(
     unchecked = (events or adaptive is not None) and not isinstance(state, Restart)
     if unchecked and not checks.has_tracers(system, start, begin):
         preflight.check_violations(system, start, begin)
-    watched = events_of_runs.checked(events, system, start)
+    watched = events_of_runs.prepare(events, system, start)
     max_events = int(max_events)
     if adaptive is not None or watched:
         sizes = None
@@ -183,7 +183,7 @@ def simulate(
             redundant = index1.redundant(system, begin, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
     if reached is not None:
-        trajectory = _marked(trajectory, reached)
+        trajectory = _mark_missing(trajectory, reached)
     if adaptive is None:
         trajectory = fixed_steps.cut(trajectory, schedule)
     if not throw:
@@ -210,7 +210,7 @@ def simulate(
     return trajectory
 
 
-def _marked(trajectory: Trajectory, reached: stops.Reached) -> Trajectory:
+def _mark_missing(trajectory: Trajectory, reached: stops.Reached) -> Trajectory:
     """Trajectory with NaN for what there is not: instants, events, a restart after a stop."""
     rows = {name: getattr(trajectory, name) for name in INSTANTS}
     marked = padding.mark_unreached(rows, reached.instants)

@@ -9,7 +9,7 @@ from lie_jax.integrators import step_size
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.simulation.trajectory import Control
-from lie_jax.simulation.watching import Move, Problem
+from lie_jax.simulation.watching import Move, StepStart
 
 # A step that would end this close before a stop, relative to its size, is extended to the stop.
 _REACH = 1.01
@@ -54,7 +54,7 @@ class Sizes(NamedTuple):
         lands = remaining <= _REACH * planned
         return jnp.where(lands, remaining, jnp.minimum(planned, 0.5 * remaining)), lands
 
-    def error(self, problem: Problem, step: Step) -> Float[Array, ""]:
+    def error(self, problem: StepStart, step: Step) -> Float[Array, ""]:
         """Estimated error of a step in units of the tolerance."""
         assert step.error is not None
         ends = problem.state, step.state

@@ -126,7 +126,7 @@ def _count(
             place = jnp.where(after.stopped, plan.rows - 1, place)
         saved = _write(saved, (row.t, row.kept, row.steps), place)
         if plan.events:
-            events = _write(events, (row.t, row.event, row.before), now.happened)
+            events = _write(events, (row.t, row.event, row.before), now.event_count)
         this = plan.count_steps(now)
         of_steps = _write(of_steps, (row.iterations, row.inputs), this)
         if known is not None:
@@ -176,21 +176,23 @@ def _scan(
     number = plan.steps + (0 if known is not None else plan.max_events)
     last, rows = checkpointing.scan(step, now, number, blocks)
     reached, is_stop = _mark_reached(plan, last, room.instants)
-    happened = jnp.searchsorted(rows.happened, jnp.arange(1, plan.max_events + 1, dtype=jnp.int32))
+    happened = jnp.searchsorted(
+        rows.event_count, jnp.arange(1, plan.max_events + 1, dtype=jnp.int32)
+    )
     places = jnp.searchsorted(rows.saved, jnp.arange(1, room.instants + 1, dtype=jnp.int32))
     if plan.events:
-        stop = jnp.searchsorted(rows.happened, last.happened)
+        stop = jnp.searchsorted(rows.event_count, last.event_count)
         places = jnp.where(is_stop, stop, places)
     ends = jnp.searchsorted(rows.steps, jnp.arange(1, room.steps + 1, dtype=jnp.int32))
 
-    def taken(x, start):
+    def pick(x, start):
         there = reached.reshape(-1, *(1,) * (x.ndim - 1))
         return jnp.where(there, x[places], start)
 
     return _Kept(
         last=last,
         t=rows.t[places],
-        rows=jax.tree.map(taken, rows.kept, begun.kept),
+        rows=jax.tree.map(pick, rows.kept, begun.kept),
         steps=rows.steps[places],
         reached=reached,
         event_t=rows.t[happened],
@@ -266,7 +268,7 @@ def trajectory(
             room = fixed_steps.room_of(state, schedule.rows, schedule.steps)
         if room is not None and inputs is not None:
             inputs = padding.pad(inputs, room.steps)
-        number = fixed_steps.traced(schedule, room)
+        number = fixed_steps.trace_numbers(schedule, room)
         rows = number.rows
     else:
         adaptive, free = automatic.adaptive, automatic.free
@@ -338,7 +340,7 @@ def _collect(
         )
     events = None
     if plan.events:
-        there = jnp.arange(plan.max_events, dtype=jnp.int32) < last.happened
+        there = jnp.arange(plan.max_events, dtype=jnp.int32) < last.event_count
         index = jnp.where(there, kept.event, -1)
         events = Events(t=kept.event_t, index=index, q=kept.before.q, v=kept.before.v)
     others = {"stats": stats, "restart": restart, "events": events, "inputs": inputs}
@@ -351,8 +353,8 @@ def _last(plan: Plan, last: Progress, t: Array) -> Sample:
     # An event may have ended the run within an interval between stops.
     interval = loop.taken - jnp.where(last.elapsed > 0.0, 0, 1)
     u = run.input(jnp.maximum(interval, run.first_step), loop.held)
-    found = plan.accelerations(t, loop.state, loop.memory, loop.carry, u)
-    return Sample(loop.state, found, loop.memory, u)
+    accelerations = plan.accelerations(t, loop.state, loop.memory, loop.carry, u)
+    return Sample(loop.state, accelerations, loop.memory, u)
 
 
 def _renew(run: Run, last: Progress, plan: Plan) -> Any:
@@ -365,7 +367,7 @@ def _renew(run: Run, last: Progress, plan: Plan) -> Any:
     u = run.input(loop.taken, loop.held)
     size = run.dt if last.control is None else last.control.planned
 
-    def begun():
+    def new_carry():
         return run.integrator.init(system, t, size, loop.state, u)
 
-    return jax.lax.cond(last.stale, begun, lambda: loop.carry)
+    return jax.lax.cond(last.stale, new_carry, lambda: loop.carry)

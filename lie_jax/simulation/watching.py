@@ -17,7 +17,7 @@ from lie_jax.systems.system import AbstractSystem, State
 SETTLED = 1e-6
 
 
-class Problem(NamedTuple):
+class StepStart(NamedTuple):
     """Start of a step at the time t (s) in a run with events and steps of size dt (s).
 
     `system` recalls the memory of the forces at that time. `carry` of the integrator; `stale`: it
@@ -52,14 +52,14 @@ class Problem(NamedTuple):
         resolved = jnp.where(short, self.dt, h) if shortest else h
         if jax.tree.leaves(carry):
 
-            def begun():
+            def fresh_carry():
                 return self.integrator.init(*start, resolved, self.state, self.u)
 
             fresh = self.stale if self.adaptive else anew | self.stale
             if branch:
-                carry = jax.lax.cond(fresh, begun, lambda: self.carry)
+                carry = jax.lax.cond(fresh, fresh_carry, lambda: self.carry)
             else:
-                carry = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), begun(), carry)
+                carry = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), fresh_carry(), carry)
         step = self.integrator.step(*start, resolved, self.state, carry, self.u)
         step = self.in_loops(step)
         if not shortest:
@@ -80,29 +80,29 @@ class Problem(NamedTuple):
         step = step if self.adaptive else step._replace(error=None)
         return jax.tree.map(lambda x: jnp.asarray(x, dtypes.get(type(x))), step)
 
-    def after(self, h: Array, state: State, memory: Any) -> "Problem":
+    def after(self, h: Array, state: State, memory: Any) -> "StepStart":
         """Start of a step from a state after a time h (s)."""
         system = self.system.with_memory(memory)
         return self._replace(system=system, t=self.t + h, state=state)
 
-    def acted(self, index: Int[Array, ""], h: Array, state: State) -> tuple[State, Any]:
+    def act(self, index: Int[Array, ""], h: Array, state: State) -> tuple[State, Any]:
         """State, and memory of the forces, after the action of the event with an index."""
         t = self.t + h
-        state = events_of_runs.acted(self.events, index, t, state)
+        state = events_of_runs.apply_action(self.events, index, t, state)
         return state, rules.stop_gradient(self.system.memory_after(t, state.q, state.v))
 
 
-def sides(problem: Problem) -> Float[Array, " events"]:
-    """Sign of each function at the start of the problem, where it is zero that of its rate."""
+def sides(problem: StepStart) -> Float[Array, " events"]:
+    """Sign of each function at the start of the step, where it is zero that of its rate."""
     problem = rules.stop_gradient(problem)
     values = problem.values(jnp.zeros_like(problem.t), problem.state)
     return jnp.sign(jnp.where(values == 0.0, _rates(problem), values))
 
 
 def sides_after(
-    problem: Problem, index: Int[Array, ""], before: Float[Array, " events"], scale: Array
+    problem: StepStart, index: Int[Array, ""], before: Float[Array, " events"], scale: Array
 ) -> Float[Array, " events"]:
-    """Sides of the functions after the action of an event, from where the problem starts.
+    """Sides of the functions after the action of an event, at the start of the next step.
 
     The event's own function is still at zero, relative to its `scale` in a step (events,), or the
     action has moved it. A function at zero goes to the side of its rate; one without a rate stays
@@ -118,7 +118,7 @@ def sides_after(
     return jnp.where(jnp.arange(len(before), dtype=jnp.int32) == index, side, before)
 
 
-def _rates(problem: Problem) -> Float[Array, " events"]:
+def _rates(problem: StepStart) -> Float[Array, " events"]:
     system, t, (q, v) = problem.system, problem.t, (problem.state.q, problem.state.v)
     tangents = jnp.ones_like(t), system.space.lift(q, v), system.acceleration(t, q, v, problem.u)
 
@@ -147,23 +147,23 @@ class Watch(NamedTuple):
     """Record of the events between two steps.
 
     `sides` (events,) of their functions, 0 where unknown; `departing` (events,): those that have
-    just happened; `latest`: index of the last one of them or -1; `happened`: number of events so
-    far.
+    just happened; `latest`: index of the last one of them or -1; `event_count`: number of
+    events so far.
     """
 
     sides: Float[Array, " events"]
     departing: Bool[Array, " events"]
     latest: Int[Array, ""]
-    happened: Int[Array, ""]
+    event_count: Int[Array, ""]
 
 
-def begin(problem: Problem) -> Watch:
+def begin(problem: StepStart) -> Watch:
     """Watch at the start of a run."""
     return Watch(
         sides=sides(problem),
         departing=jnp.zeros(len(problem.events), bool),
         latest=jnp.full((), -1, jnp.int32),
-        happened=jnp.zeros((), jnp.int32),
+        event_count=jnp.zeros((), jnp.int32),
     )
 
 
@@ -186,14 +186,14 @@ class End(NamedTuple):
 
 
 def end(
-    problem: Problem,
+    problem: StepStart,
     move: Move,
     watch: Watch,
     valid: Bool[Array, ""],
     memory: Any,
     max_events: int,
 ) -> End:
-    """End of a step that leads from the problem's start to a state with a memory of the forces.
+    """End of a step that leads from its start to a state with a memory of the forces.
 
     A step that is not `valid` has no events.
     """
@@ -202,23 +202,23 @@ def end(
     # A sequence of ever shorter flights ends when a flight falls below rounding.
     resolved = h > jnp.finfo(h.dtype).eps ** 0.5 * problem.dt
     hidden = (move.event == watch.latest) & ~resolved
-    many = finite & move.happens & (hidden | (watch.happened == max_events))
+    many = finite & move.happens & (hidden | (watch.event_count == max_events))
     fine = valid & finite & ~many
     happens = fine & move.happens
     there = problem.after(h, state, memory)
 
-    def acted():
+    def act():
         none = jnp.zeros_like(h)
-        after, memory = there.acted(move.event, none, state)
+        after, memory = there.act(move.event, none, state)
         from_here = there.after(none, after, memory)
         turned = sides_after(from_here, move.event, watch.sides, move.scale)
         number = jnp.all(jnp.isfinite(rules.stop_gradient(jnp.concatenate([after.q, after.v]))))
-        consistent = _consistent(from_here.system, there.t, state, after)
+        consistent = _keeps_constraints(from_here.system, there.t, state, after)
         return after, memory, turned, number, consistent
 
     yes = jnp.ones((), bool)
     after, memory, turned, number, consistent = jax.lax.cond(
-        happens, acted, lambda: (state, memory, move.sides, yes, yes)
+        happens, act, lambda: (state, memory, move.sides, yes, yes)
     )
     this = jnp.arange(len(problem.events), dtype=jnp.int32) == move.event
     stops = jnp.asarray([event.stops for event in problem.events])
@@ -239,12 +239,12 @@ def end(
             sides=turned,
             departing=departing,
             latest=jnp.where(happens, move.event, latest),
-            happened=watch.happened + happens.astype(jnp.int32),
+            event_count=watch.event_count + happens.astype(jnp.int32),
         ),
     )
 
 
-def _consistent(system: AbstractSystem, t: Array, before: State, after: State) -> Array:
+def _keeps_constraints(system: AbstractSystem, t: Array, before: State, after: State) -> Array:
     """Whether an action left the constraints of positions and velocities as it met them.
 
     Methods of index 3 satisfy those of velocities up to their own error.
