@@ -154,7 +154,10 @@ def _advance(problem: EquilibriumEquations, start: _Point, before: Array, length
         return newton.Correction(move(point, change), change, size, last, value)
 
     begun = newton.initial_root(move(start, tangent))
-    root = newton.damped_search(correct, move, begun, jnp.zeros_like(tangent), _ITERATIONS)
+    # Parts of Newton's steps would use up the iterations where the path bends most: what fails here
+    # succeeds with a shorter step along it.
+    none = jnp.zeros_like(tangent)
+    root = newton.damped_search(correct, move, begun, none, _ITERATIONS, undamped=_ITERATIONS)
     good = root.converged & problem.valid(root.y.q)
     return _Step(root.y, tangent, root.iterations, root.worst, good)
 
