@@ -1,4 +1,4 @@
-"""Newton's method for equilibria: on the group, damped, in load steps."""
+"""Newton's method for equilibria: on the group, with a line search and load steps."""
 
 from functools import partial
 from typing import NamedTuple
@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax.numerics import newton
 from lie_jax.statics.equations import EquilibriumEquations
 
-# Newton steps of a load step, with those that are taken back.
-_ITERATIONS = 40
+# Newton steps of a load step, and halvings of one of them.
+_ITERATIONS, _HALVINGS = 25, 6
 # First load step, the smallest one, and the number of attempts.
 _FIRST, _SMALLEST, _ATTEMPTS = 0.25, 1e-4, 400
 # A load step of so few iterations is followed by one of twice the size.
@@ -35,25 +34,65 @@ class Search(NamedTuple):
     out: Bool[Array, ""]
 
 
-def _root(problem: EquilibriumEquations, start: _Point, carried: Array) -> newton.Root:
-    """Solve defect = `carried` from a point near the solution.
-
-    Sizes of corrections decide on parts of Newton steps: scales of forces do not change them.
+class _Root(NamedTuple):
+    """Point of a search, number of its iterations, the equation with the largest defect before the
+    last of them, and whether the search has converged or failed.
     """
 
-    def correct(point: _Point, first: Array) -> newton.Correction:
-        value = problem.defect(*point) - carried
-        change = -problem.solver(*point)(value)
-        size = problem.length(point[0], change)
-        # The next correction is of its square, at the level of rounding.
-        last = size <= jnp.sqrt(jnp.finfo(size.dtype).eps)
-        return newton.Correction(move(point, change), change, size, last, value)
+    y: _Point
+    iterations: Array
+    worst: Array
+    converged: Array
+    failed: Array
 
-    def move(point: _Point, change: Array) -> _Point:
-        return problem.move(*point, change)
 
-    none = jnp.zeros(problem.size, start[0].dtype)
-    return newton.damped_search(correct, move, newton.initial_root(start), none, _ITERATIONS)
+class _Trial(NamedTuple):
+    """Part of a Newton step, the point that it leads to, and whether the next one is smaller."""
+
+    part: Array
+    y: _Point
+    serves: Array
+
+
+def _root(problem: EquilibriumEquations, start: _Point, carried: Array) -> _Root:
+    """Solve defect = `carried` from a point near the solution.
+
+    Of a Newton step the largest part 1, 1/2, 1/4, ... is taken after which the next step, with the
+    same matrix, is smaller: a test that scales of forces do not change. With a new matrix, as in
+    `newton.damped_search`, the next step of a slender beam undoes the stretch by which nodes leave
+    their arcs, and is larger for parts that serve. Source: Deuflhard, "Newton methods for nonlinear
+    problems" (2004).
+    """
+
+    def iterate(now: _Root) -> _Root:
+        solve = problem.solver(*now.y)
+        value = problem.defect(*now.y) - carried
+        change = -solve(value)
+        size = problem.length(now.y[0], change)
+        # The next step is of its square, at the level of rounding.
+        small = size <= jnp.sqrt(jnp.finfo(size.dtype).eps)
+
+        def attempt(part: Array) -> _Trial:
+            point = problem.move(*now.y, part * change)
+            after = problem.length(now.y[0], solve(problem.defect(*point) - carried))
+            return _Trial(part, point, small | (after <= (1.0 - 0.25 * part) * size))
+
+        # A step that is not finite needs no search: it fails below.
+        trial = jax.lax.while_loop(
+            lambda trial: ~trial.serves & (trial.part > 0.5**_HALVINGS),
+            lambda trial: attempt(0.5 * trial.part),
+            _Trial(2.0 * jnp.ones_like(size), now.y, ~jnp.isfinite(size)),
+        )
+        failed = ~trial.serves | ~jnp.isfinite(size)
+        worst = jnp.argmax(jnp.abs(value)).astype(jnp.int32)
+        return _Root(trial.y, now.iterations + 1, worst, small & ~failed, failed)
+
+    zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return jax.lax.while_loop(
+        lambda now: ~now.converged & ~now.failed & (now.iterations < _ITERATIONS),
+        iterate,
+        _Root(start, zero, zero, no, no),
+    )
 
 
 def load(problem: EquilibriumEquations, q: Array) -> Search:
