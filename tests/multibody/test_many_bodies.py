@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.integrators.generalized_alpha import equations
-from lie_jax.integrators.generalized_alpha.start import begun
+from lie_jax.integrators.generalized_alpha.start import initial_carry
 from lie_jax.multibody.absolute.elimination import MANY_BODIES
 from lie_jax.numerics import gather
 from lie_jax.numerics.block_graph import BlockGraph
@@ -160,7 +160,7 @@ def _end(system, state, gravity):
     """Configuration and velocity after a step from accelerations and multipliers of zero."""
     system = dataclasses.replace(system, gravity=gravity)
     rest = jnp.zeros(system.nv)
-    carry = begun(rest, jnp.zeros(system.nc), rest)
+    carry = initial_carry(rest, jnp.zeros(system.nc), rest)
     end = lie_jax.GeneralizedAlpha(0.8).step(system, rest[0], rest[0] + 2e-3, state, carry, None)
     return jnp.concatenate([end.state.q, end.state.v])
 
