@@ -150,10 +150,10 @@ def _close(system: TreeSystem, state: State) -> Float[Array, " nq"]:
     """Coordinates nearby at which the constraints hold; raises with the joint and its gap."""
     t = jnp.zeros((), state.q.dtype)
     still = State(state.q, jnp.zeros_like(state.v))
-    found = projection.close(system, t, still, _ITERATIONS)
-    known = rules.stop_gradient(found)
+    closure = projection.close(system, t, still, _ITERATIONS)
+    known = rules.stop_gradient(closure)
     if checks.has_tracers(known):
-        return found.state.q
+        return closure.state.q
     if known.worst is not None:
         number, gap = known.worst
         raise ValueError(
@@ -169,4 +169,4 @@ def _close(system: TreeSystem, state: State) -> Float[Array, " nq"]:
             "its constraints hold there, but no motion leads there: give bodies poses that nearly "
             "fit, as lie_jax.place(mechanism, guesses, close=False) does."
         )
-    return found.state.q
+    return closure.state.q

@@ -55,11 +55,11 @@ def close(system: AbstractSystem, t: Array, state: State, iterations: int) -> Cl
     the velocity then changes least. Where that fails, random changes of the start are tried, always
     the same ones; not inside JAX transformations that compile.
     """
-    found = _close_from(system, t, state, iterations, jnp.zeros_like(state.v))
+    closure = _close_from(system, t, state, iterations, jnp.zeros_like(state.v))
     held, start = rules.stop_gradient(system), rules.stop_gradient(state)
-    known = rules.stop_gradient(found)
+    known = rules.stop_gradient(closure)
     if checks.has_tracers(known) or known.holds or not system.nv:
-        return found
+        return closure
     draw = np.random.default_rng(0)
     magnitude = np.maximum(np.asarray(held.space.magnitude(start.q)), 1.0)
     for size in _CHANGES:
@@ -67,7 +67,7 @@ def close(system: AbstractSystem, t: Array, state: State, iterations: int) -> Cl
         change = jnp.asarray(change, state.q.dtype)
         if _close_from(held, rules.stop_gradient(t), start, iterations, change).holds:
             return _close_from(system, t, state, iterations, change)
-    return found
+    return closure
 
 
 @eqx.filter_jit
@@ -103,8 +103,8 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     if not system.nc:
         return state
     system, t = snapshots.freeze(system), jnp.asarray(t, state.q.dtype)
-    found = close(system, t, state, _ITERATIONS)
-    known = rules.stop_gradient(found)
+    closure = close(system, t, state, _ITERATIONS)
+    known = rules.stop_gradient(closure)
     if not checks.has_tracers(known) and not known.holds:
         starts = f"also from {len(_CHANGES)} starts around the given one"
         if known.worst is None:
@@ -121,4 +121,4 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
             "each other and be within reach: remove a joint, or start from poses that nearly fit, "
             "such as those of lie_jax.place(mechanism)."
         )
-    return found.state
+    return closure.state

@@ -96,9 +96,9 @@ def _check_distance(shape: AbstractShape) -> None:
         length = np.sqrt(normal @ normal)
         if abs(length - 1.0) > _ROUNDING or np.max(np.abs(slopes - normal)) > _ROUNDING:
             raise ValueError(
-                f"{element_name(shape)}.distance: on the surface at {_listed(point)} the normal is "
-                f"{_listed(normal)}, of length {length:.3g}, and the derivative of the distance by "
-                f"the point is {_listed(slopes)}; both must be one unit vector, out of the "
+                f"{element_name(shape)}.distance: on the surface at {_list(point)} the normal is "
+                f"{_list(normal)}, of length {length:.3g}, and the derivative of the distance by "
+                f"the point is {_list(slopes)}; both must be one unit vector, out of the "
                 "material: return a distance in m, which grows by 1 m in each, and that vector."
             )
 
@@ -114,11 +114,11 @@ def _check_support(shape: AbstractShape) -> None:
     if len(farther):
         i, j = farther[0]
         raise ValueError(
-            f"{element_name(shape)}.support({_listed(directions[i])}) is {_listed(points[i])}, "
-            f"but its point {_listed(points[j])}, in another direction, is farther along; it must "
+            f"{element_name(shape)}.support({_list(directions[i])}) is {_list(points[i])}, "
+            f"but its point {_list(points[j])}, in another direction, is farther along; it must "
             "be the farthest point along the direction: look at its sign."
         )
 
 
-def _listed(numbers: np.ndarray) -> str:
+def _list(numbers: np.ndarray) -> str:
     return "(" + ", ".join(f"{x:.3g}" for x in numbers) + ")"
