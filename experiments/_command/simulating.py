@@ -82,8 +82,12 @@ def joined(parts: list[lie_jax.Trajectory]) -> lie_jax.Trajectory:
     """One trajectory of pieces that go on where the one before has ended."""
     whole = parts[-1]
     for field in INSTANTS:
-        rows = [getattr(part, field)[i > 0 :] for i, part in enumerate(parts)]
-        whole = dataclasses.replace(whole, **{field: jnp.concatenate(rows)})
+        # Pieces begin with the instant at which the one before has ended.
+        rows = [
+            jax.tree.map(lambda x, i=i: x[i > 0 :], getattr(p, field)) for i, p in enumerate(parts)
+        ]
+        joined_rows = jax.tree.map(lambda *x: jnp.concatenate(x), *rows)
+        whole = dataclasses.replace(whole, **{field: joined_rows})
     return whole
 
 
