@@ -19,8 +19,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Passes was compiled"),
 ]
 
-# Structures with closed loops and newer elements, found among the first seeds.
-SEEDS, MANY = range(100), 12
+# The first structures that have closed loops, newer elements, and nothing that drives them. To draw
+# them takes seconds, which tests that only collect this file do not wait for.
+SEEDS = [0, 1, 4, 5, 6, 7, 8, 9, 10, 14, 15, 17]
 # When the event happens in units of time, and steps to there and back of the coarser run; the run
 # that tells where the event is has so many times its steps.
 EVENT, STEPS, FINER = 0.11, 25, 8
@@ -31,16 +32,12 @@ ROUNDING = 1e-9
 
 
 def with_loop(seed: int):
-    """The structure of a seed with springs alone, if it has a loop and nothing drives it."""
+    """The structure of a seed with springs alone."""
     structure = random_mechanisms.newer(seed)
-    if structure.is_tree or structure.rheonomic or structure.redundant:
-        return None
+    assert not (structure.is_tree or structure.rheonomic or structure.redundant)
     kept = (*SPRINGS, *random_newer.FORCES)
     forces = tuple(own for own in structure.forces if own.kind in kept)
     return structure._replace(forces=forces, damped=False)
-
-
-STRUCTURES = [own for own in map(with_loop, SEEDS) if own is not None][:MANY]
 
 
 class Passes(eqx.Module):
@@ -65,8 +62,9 @@ def poses(system, q):
     return np.concatenate([rotations, np.asarray(positions)[..., None]], axis=-1)
 
 
-@pytest.mark.parametrize("structure", STRUCTURES, ids=lambda own: str(own.seed))
-def test_motion_returns_from_an_event_that_reverses_it(structure):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_motion_returns_from_an_event_that_reverses_it(seed):
+    structure = with_loop(seed)
     print(f"structure {structure.seed}: {structure}")
     drawn = random_mechanisms.draw(structure, 0, size=Size())
     tall = lie_jax.assemble(drawn.mechanism, lie_jax.R3SO3())
