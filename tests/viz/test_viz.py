@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -57,6 +58,30 @@ def closed():
     plt.close("all")
 
 
+def test_plots_of_a_rod_that_turns_about_one_end():
+    """Of given rows, which violate the hinge along its axis and the rate of that."""
+    rod = lie_jax.Body("rod", 1.0, np.eye(3), center_of_mass=(0.5, 0.0, 0.0))
+    free, state = lie_jax.assemble(lie_jax.Mechanism([rod]), lie_jax.R3SO3())
+    run = lie_jax.simulate(free, lie_jax.RKMK("euler"), state, dt=0.1, steps=8)
+    hinge = lie_jax.RevoluteJoint("ground", "rod", (0.0, 0.0, 1.0))
+    system, _ = lie_jax.assemble(lie_jax.Mechanism([rod], [hinge]), lie_jax.R3SO3())
+    angle, one = np.linspace(0.0, 4.0, 9), np.ones(9)
+    circle = 0.5 * np.stack([np.cos(angle), np.sin(angle)])
+    position = [0.0 * one, 0.0 * one, 1e-3 * one]
+    q = np.stack([*position, np.cos(angle / 2), 0.0 * one, 0.0 * one, np.sin(angle / 2)], axis=1)
+    v = np.tile([0.0, 0.0, 0.2, 0.0, 0.0, 3.0], (9, 1))
+    turned = dataclasses.replace(run, q=jnp.asarray(q), v=jnp.asarray(v))
+    shown = [np.asarray([x.get_ydata() for x in a.lines]) for a in viz.motion(system, turned).axes]
+    np.testing.assert_allclose(shown[0], [*circle, 1e-3 * one], atol=1e-12)
+    np.testing.assert_allclose(shown[1], v[:, 3:].T, atol=1e-12)
+    drift = [x.get_ydata() for x in viz.drift(system, turned).axes[0].lines]
+    np.testing.assert_allclose(drift, [1e-3 * one, 0.2 * one], rtol=1e-12)
+    path = viz.paths(system, turned).axes[0].lines[0].get_xydata()
+    np.testing.assert_allclose(path, circle.T, atol=1e-12)
+
+
+# `make test` has given rows, above, energies and reactions of a pendulum, and messages of videos.
+@pytest.mark.full
 def test_plots_show_what_was_computed(runs):
     (system, run), (tree, other) = runs
     # The model's frames lie in the centres of mass.
@@ -118,6 +143,7 @@ def test_what_a_backend_sets_outlives_the_first_figure(tmp_path):
     subprocess.run([sys.executable, "-c", program], env=os.environ | place, check=True)
 
 
+@pytest.mark.full
 def test_bad_input_is_named(runs, tmp_path):
     (system, run), _ = runs
     batch = jax.tree.map(lambda x: x[None], run)
