@@ -10,24 +10,27 @@ import lie_jax
 from lie_jax import contact
 from lie_jax.viz import contacts
 from models import quadruped
+from tests.suites import cases
 
 TURN = tuple(Rotation.from_rotvec([0.3, -0.5, 0.2]).as_quat(scalar_first=True))
-SHAPES = (
-    contact.Sphere("a", 0.3, (0.1, 0.0, -0.2)),
-    contact.Capsule("a", 0.2, (-0.4, 0.0, 0.1), (0.5, 0.1, 0.0)),
-    contact.Box("a", (0.4, 0.6, 0.2), (0.1, 0.0, 0.0), TURN),
-    contact.Ellipsoid("a", (0.4, 0.2, 0.3), (0.0, 0.1, 0.0), TURN),
-    contact.Points("a", [(0.4, 0, 0), (-0.2, 0.3, 0.1), (-0.1, -0.4, 0), (0, 0, 0.1), (0, 0, -1)]),
-)
+SHAPES = {
+    "Sphere": contact.Sphere("a", 0.3, (0.1, 0.0, -0.2)),
+    "Capsule": contact.Capsule("a", 0.2, (-0.4, 0.0, 0.1), (0.5, 0.1, 0.0)),
+    "Box": contact.Box("a", (0.4, 0.6, 0.2), (0.1, 0.0, 0.0), TURN),
+    "Ellipsoid": contact.Ellipsoid("a", (0.4, 0.2, 0.3), (0.0, 0.1, 0.0), TURN),
+    "Points": contact.Points(
+        "a", [(0.4, 0, 0), (-0.2, 0.3, 0.1), (-0.1, -0.4, 0), (0, 0, 0.1), (0, 0, -1)]
+    ),
+}
 # Of facets of a ball of some 0.3 m.
 FACETS = 0.01
 LAW = lie_jax.contact.HuntCrossley(1e3)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: type(shape).__name__)
-def test_lowest_vertex_is_as_high_as_the_gap(shape):
+@pytest.mark.parametrize("name", cases(SHAPES, SHAPES.keys() - {"Capsule", "Points"}))
+def test_lowest_vertex_is_as_high_as_the_gap(name):
     body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0.0, 0.0, 2.0))
-    forces = [lie_jax.contact.Contact(shape, contact.Plane("ground"), LAW)]
+    forces = [lie_jax.contact.Contact(SHAPES[name], contact.Plane("ground"), LAW)]
     system, state = lie_jax.assemble(lie_jax.Mechanism([body], forces=forces), lie_jax.R3SO3())
     drawn = dict(contacts.surfaces(system, 1.0))
     gap = system.contacts(0.0, state.q, state.v).gap.min()
@@ -49,7 +52,7 @@ def test_ground_of_many_contacts_is_drawn_once_and_forces_carry_the_weight():
 def test_ground_of_varying_height_is_drawn_as_it_is():
     field = contact.HeightField("ground", lambda x, y: 0.1 * x + 0.2 * jnp.sin(y))
     body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0.0, 0.0, 2.0))
-    forces = [lie_jax.contact.Contact(SHAPES[0], field, LAW)]
+    forces = [lie_jax.contact.Contact(SHAPES["Sphere"], field, LAW)]
     system, _ = lie_jax.assemble(lie_jax.Mechanism([body], forces=forces), lie_jax.R3SO3())
     x, y, z = dict(contacts.surfaces(system, 1.0))[-1].vertices.T
     assert_allclose(z, 0.1 * x + 0.2 * np.sin(y), atol=1e-12)

@@ -67,6 +67,7 @@ def test_work_of_a_motor_and_of_friction_is_the_change_of_the_energy(pendulum):
     assert_allclose(lines["left over"], np.zeros(STEPS + 1), atol=TRAPEZOIDS)
 
 
+@pytest.mark.full
 def test_inputs_of_a_policy_are_those_of_the_run(pendulum):
     system, run = pendulum
     held = dataclasses.replace(run, inputs=jnp.asarray(TORQUE))
@@ -111,6 +112,7 @@ def test_reactions_in_the_frame_of_the_rod(pendulum):
     _check_reactions(*pendulum, np.append(TORQUE[0], TORQUE))
 
 
+@pytest.mark.full
 def test_a_continued_run_begins_with_the_input_of_the_step_that_ended_there(pendulum):
     system, run = pendulum
     torque, start = 3.0 * TORQUE[::-1], run.restart
@@ -155,6 +157,7 @@ def test_instants_that_an_event_left_out_are_not_drawn(pendulum):
     assert_allclose(line.get_ydata(), 0.0 * line.get_ydata(), atol=TRAPEZOIDS)
 
 
+@pytest.mark.full
 def test_bad_input_is_named(pendulum):
     system, run = pendulum
     for options, message in (
