@@ -122,10 +122,12 @@ class Both(NamedTuple):
         return jnp.concatenate([positions, turns], axis=1).reshape(-1), self.velocities(self.v)
 
 
-# Each way to compute a coordinate is in the first set, and each of the others in the second.
+# Each law of a force is in the first set, each other way to compute a coordinate in the second, and
+# each of the others in the third.
 SETS = {
-    "first": ("hinge backwards", "plane", "skew cross", "two slides and one turn", "crane"),
-    "second": ("hinge", "slider", "shaft", "cross", "three slides and two turns"),
+    "first": ("hinge backwards", "plane"),
+    "second": ("skew cross", "two slides and one turn", "crane"),
+    "third": ("hinge", "slider", "shaft", "cross", "three slides and two turns"),
 }
 
 

@@ -182,6 +182,7 @@ def _both_formulations(bodies, joints, gravity):
         yield system, np.asarray(acceleration(state.q, state.v))
 
 
+@pytest.mark.full
 def test_a_hinged_body_is_a_physical_pendulum():
     """About a tilted axis: φ̈ = -m |c| g cos(tilt) sin φ / J, for the axis through the pivot."""
     mass, moment, length, tilt, angle, gravity = 2.0, 0.7, 0.4, 0.3, 0.8, 9.81
@@ -200,7 +201,7 @@ def test_a_hinged_body_is_a_physical_pendulum():
     assert_allclose(constrained[3:], expected * axis, atol=ACCELERATION_ROUNDING)
 
 
-# `make test` has a slider with a motor, in both coordinates.
+# `make test` has motors along a plane, in both coordinates.
 @pytest.mark.full
 def test_a_slider_falls_along_its_axis():
     axis = np.asarray([0.6, 0.0, -0.8])
@@ -212,7 +213,7 @@ def test_a_slider_falls_along_its_axis():
     assert_allclose(constrained, [*(8.0 * axis), 0.0, 0.0, 0.0], atol=10 * ACCELERATION_ROUNDING)
 
 
-# `make test` has the forces of a weld, and a weld in a tree.
+# `make test` has the forces of a weld in joint coordinates.
 @pytest.mark.full
 def test_welded_bodies_move_as_one():
     """A dumbbell of two welded bodies: Euler's equations of the whole, about its centre of mass."""
@@ -238,6 +239,7 @@ def test_welded_bodies_move_as_one():
     assert_allclose(free[3:], domega, atol=ACCELERATION_ROUNDING)
 
 
+@pytest.mark.full
 def test_multipliers_are_forces_and_torques():
     """A body welded to the ground: the weight, and its moment about the frame's origin."""
     body = lie_jax.Body("b", 2.0, np.eye(3), center_of_mass=(0.5, 0.0, 0.0))

@@ -10,6 +10,7 @@ import lie_jax
 from lie_jax.systems.system import accelerations_and_multipliers
 from models import double_pendulum
 from tests import mechanisms
+from tests.suites import cases
 
 # Rounding of positions of a few metres and of angles found from them.
 ROUNDING = 1e-13
@@ -128,7 +129,11 @@ def test_a_pendulum_that_goes_round():
     assert_allclose(motor.torque, np.outer(motor.torque @ axis, axis), atol=REGULARISATION)
 
 
-@pytest.mark.parametrize("formulation", [lie_jax.Minimal(), lie_jax.R3SO3()], ids=repr)
+@pytest.mark.parametrize(
+    "formulation",
+    cases([lie_jax.Minimal(), lie_jax.R3SO3()], [lie_jax.R3SO3()]),
+    ids=repr,
+)
 def test_readings_have_the_order_of_the_mechanism_in_transformations(formulation):
     """Joints from the tip to the ground, one of which closes a loop."""
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in ("tip", "base", "middle")]
