@@ -144,6 +144,7 @@ def _held(formulation, gain, rate):
     return lie_jax.assemble(mechanism, formulation)
 
 
+@pytest.mark.full
 def test_held_joints_accelerate():
     """As constraints and in joint coordinates, these with derivatives by the gain and the rate."""
 

@@ -185,6 +185,7 @@ def test_torsional_springs_turn_hinged_bodies_back():
 METHOD_ERROR = 5e-7
 
 
+@pytest.mark.full
 def test_oscillations_and_their_derivatives():
     """A body on Cartesian springs, and two on one spring, against their closed forms."""
     d, start, length = 1.5, 0.4, 0.5

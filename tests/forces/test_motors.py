@@ -106,6 +106,8 @@ def test_motors_move_joints():
     assert_close(slopes, expected, atol=ROUNDING)
 
 
+# `make test` has motors along the coordinates of joints, in both coordinates.
+@pytest.mark.full
 def test_motors_accelerate_joints():
     """As constraints, and in joint coordinates, these with derivatives by the inputs."""
     (system, state), (tree, start) = map(_driven_pair, (lie_jax.R3SO3(), lie_jax.Minimal()))

@@ -158,6 +158,7 @@ def test_elements_that_cannot_be_are_refused(change, message):
         lie_jax.beams.Beam("a", "b", **given)
 
 
+@pytest.mark.full
 def test_sections_of_single_precision_are_sections():
     """A flat section's largest moment is the sum of the others, up to rounding of its precision."""
     moments = np.float32([2.7, 30.0]) * np.float32(1e-8)

@@ -31,8 +31,13 @@ GROUND = contact.Plane("ground")
         # Upright, thin and turned: what counts is its extent across the ground.
         contact.Box("a", (0.01, 0.01, 0.6)),
         contact.Box("a", (0.6, 0.01, 0.01), orientation=(0.5**0.5, 0, 0.5**0.5, 0)),
-        contact.Ellipsoid("a", (0.02, 0.05, 0.3)),
-        contact.Points("a", [(0, 0, -0.3), (0.01, 0, 0.3), (-0.01, 0.01, 0.3), (0, -0.01, 0.3)]),
+        pytest.param(contact.Ellipsoid("a", (0.02, 0.05, 0.3)), marks=pytest.mark.full),
+        pytest.param(
+            contact.Points(
+                "a", [(0, 0, -0.3), (0.01, 0, 0.3), (-0.01, 0.01, 0.3), (0, -0.01, 0.3)]
+            ),
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_a_start_below_the_middle_of_a_shape_is_refused_with_its_depth(shape):
@@ -48,6 +53,7 @@ def test_a_start_below_the_middle_of_a_shape_is_refused_with_its_depth(shape):
         lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=2)
 
 
+@pytest.mark.full
 def test_a_start_that_is_known_is_looked_at_where_jax_traces_the_run():
     system, state = moving(contact.Sphere("a", 0.3), GROUND, 0.5, (0, 0, 0))
 

@@ -42,7 +42,7 @@ PAIRS = [
     *((one, other) for one in ("sphere", "capsule") for other in ("sphere", "capsule")),
 ]
 ROUND = [pair for pair in PAIRS if pair[1] in FIRST]
-QUICK = [("ellipsoid", "plane"), ("capsule", "capsule")]
+QUICK = [("capsule", "capsule")]
 LAW = lie_jax.contact.HuntCrossley(1e3, dissipation=0.2)
 FRICTION = lie_jax.contact.Coulomb(
     0.4, static_coefficient=0.6, spinning_radius=0.02, rolling_lever=0.01
@@ -131,7 +131,7 @@ def test_gaps_to_a_field_are_the_least_distances():
             assert_allclose(touching.gap[k, i], sign * least - radius, atol=FOUND)
 
 
-@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("first", cases(FIRST, FIRST.keys() - {"capsule", "box"}))
 def test_gaps_to_a_plane_are_the_lowest_heights(first):
     shapes = FIRST[first], SECOND["plane"]
     poses, _ = motions(2, 20)

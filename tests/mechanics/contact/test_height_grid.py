@@ -62,6 +62,7 @@ def test_a_grid_goes_on_straight_beyond_its_edges(jets):
         assert_allclose(across, 0.0, atol=CURVATURE)
 
 
+@pytest.mark.full
 def test_numbers_of_a_grid_may_be_traced():
     def at(spacing, corner):
         return contact.HeightGrid(HEIGHTS, [spacing, 0.15], (corner, 0.2))(
