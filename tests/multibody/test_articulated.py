@@ -36,6 +36,7 @@ def _states(system, state, count=3, seed=3):
     return q, np.asarray(state.v) + away[::-1]
 
 
+@pytest.mark.full
 def test_coordinates_are_ordered_as_documented(forest):
     (system, state), mechanism = forest
     # One base; two revolute, two prismatic, three spherical joints and a rigid one.
@@ -252,8 +253,7 @@ def test_double_pendulum_on_ball_joints_converges_to_the_reference(integrator, o
         dt = duration / steps.astype(float)
 
         def step(i, loop):
-            t = i.astype(float) * dt
-            return integrator.step(system, t, dt, *loop, None)[:2]
+            return integrator.step(system, i.astype(float) * dt, dt, *loop, None)[:2]
 
         zero = jnp.zeros(())
         first = state, integrator.init(system, zero, dt, state, None)
@@ -272,7 +272,7 @@ def test_double_pendulum_on_ball_joints_converges_to_the_reference(integrator, o
         assert error(1.0, 4000) < 1e-10
 
 
-# `make test` has derivatives by armatures, below, and gradients by inputs of motors.
+# `make test` has gradients of steps with constraints.
 @pytest.mark.full
 def test_gradients_agree_with_differences():
     """Of a step by all parameters of a model, which is built inside the program."""
@@ -296,7 +296,6 @@ def test_gradients_agree_with_differences():
     rng = np.random.default_rng(6)
     direction = {k: rng.normal(size=v.shape) for k, v in parameters.items()}
     h = 1e-3
-
     steps = h * np.asarray([-2.0, -1.0, 0.0, 1.0, 2.0])
     pairs = zip(parameters.items(), direction.values(), strict=True)
     moved = {k: np.asarray(v) + np.multiply.outer(steps, d) for (k, v), d in pairs}
@@ -333,6 +332,7 @@ def test_work_grows_linearly_and_programs_do_not_grow():
     assert large - middle == middle - small
 
 
+@pytest.mark.full
 def test_no_scatter_in_either_direction(forest):
     """A scatter would keep XLA from compiling a time loop on the CPU into one function."""
     (system, state), _ = forest

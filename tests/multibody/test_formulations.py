@@ -130,7 +130,7 @@ def expected():
 
 @pytest.mark.parametrize(
     "name",
-    cases(FORMULATIONS, ["R3SO3"]),
+    cases(FORMULATIONS, []),
 )
 def test_formulations_agree_on_what_can_be_measured(name, expected):
     same, zero = MEASURE[name]()
@@ -290,7 +290,7 @@ def test_gradients_agree_on_batches():
         assert np.all(np.max(np.abs(gradient), axis=0) > 0.0)
 
 
-@pytest.mark.parametrize("name", cases(FORMULATIONS, ["tetrahedron"]))
+@pytest.mark.parametrize("name", cases(FORMULATIONS, []))
 def test_single_precision_stays(name):
     system, state = jax.tree.map(
         lambda x: x.astype(jnp.float32), mechanisms.two_bodies(FORMULATIONS[name])
@@ -350,7 +350,7 @@ def test_unified_velocity_refuses_what_is_no_projection():
 @pytest.mark.parametrize(
     ("formulation", "integrator"),
     [
-        (lie_jax.TaitBryan(), lie_jax.RKMK("rk3")),
+        pytest.param(lie_jax.TaitBryan(), lie_jax.RKMK("rk3"), marks=pytest.mark.full),
         pytest.param(lie_jax.TaitBryan(), lie_jax.GeneralizedAlpha(), marks=pytest.mark.full),
         (lie_jax.R3SO3(coordinates="tait_bryan"), lie_jax.RungeKutta("rk3")),
     ],

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax.simulation.march import march
 from models import floating_bodies, governor, spherical_pendulum, three_bars
+from tests.suites import cases
 
 
 class Model(NamedTuple):
@@ -74,7 +75,7 @@ TRUTH = 1e-10
 INVARIANT = 1e-8
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", cases(MODELS, MODELS.keys() - {"soft governor"}))
 def test_starts_hold_all_joints(name):
     model = MODELS[name]
 

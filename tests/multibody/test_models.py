@@ -89,6 +89,7 @@ def test_observed_points():
         assert_allclose(seen.gyro[0], PARAMETERS["omega_body"])
 
 
+@pytest.mark.full
 def test_readings_of_a_body_on_a_fixed_point_in_joint_coordinates():
     marker = np.asarray([0.3, -0.2, 0.5])
     rotation = Rotation.from_quat(_TILTED, scalar_first=True).as_matrix()

@@ -193,6 +193,7 @@ def test_motors_of_the_space_robot_act_between_bodies_alone():
     assert_allclose(moment, np.zeros((4, 3)), rtol=0, atol=100.0 * ROUNDING)
 
 
+@pytest.mark.full
 def test_given_torques_of_wheels_act_as_inputs():
     @jax.jit
     def evaluated(t):

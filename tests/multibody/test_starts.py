@@ -86,7 +86,7 @@ def _starts(count, seed):
     ("kind", "formulation"),
     cases(
         [(kind, formulation) for kind in KINDS for formulation in FORMULATIONS],
-        [("rigid", "R3SO3")],
+        [],
     ),
 )
 def test_a_joint_closes_on_its_right_side_from_any_turn(kind, formulation):
@@ -177,6 +177,8 @@ class Upright(lie_jax.extend.AbstractJoint):
         return child.rotation[2, 2]
 
 
+# `make test` has the same at the start of a run.
+@pytest.mark.full
 def test_a_second_position_is_refused_by_name():
     """Also where only a joint of one's own knows that it is wrong."""
     flipped = lie_jax.Body("b", 1.0, np.eye(3), orientation=(0.0, 1.0, 0.0, 0.0))

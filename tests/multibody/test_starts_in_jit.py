@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
@@ -48,6 +49,7 @@ def test_starts_that_do_not_fit_are_not_a_number():
         assert np.isnan(q[1:]).all() and np.isnan(v[1:]).all()
 
 
+@pytest.mark.full
 def test_starts_that_fit_have_derivatives():
     hinge = lie_jax.RevoluteJoint("p", "d", Y, (0.1, 0, 0))
 

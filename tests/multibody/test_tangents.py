@@ -167,7 +167,7 @@ def test_matrices_of_joints_and_forces_of_many_kinds():
     assert np.all(np.max(np.abs(damping), axis=(0, 1)) > 0.1)
 
 
-@pytest.mark.parametrize("name", cases(MODELS, ["pinned body"]))
+@pytest.mark.parametrize("name", cases(MODELS, []))
 def test_matrices_of_models(name):
     _assert_alike(*MODELS[name]())
 

@@ -107,6 +107,7 @@ def _coupled(formulation, coefficients):
     return lie_jax.assemble(lie_jax.Mechanism(bodies, [*hinges, coupling]), formulation)
 
 
+@pytest.mark.full
 def test_powers_and_reactions_warn_of_turns_on_which_a_slope_depends():
     """A polynomial that is no line has another slope in every turn of its leader."""
     system, state = _coupled(lie_jax.R3SO3(), (0.0, 0.7, 0.1))
@@ -148,6 +149,7 @@ def test_memories_of_all_instants_are_refused():
     assert type(recalling) is type(system)
 
 
+@pytest.mark.full
 def test_turns_that_nothing_settles_are_said():
     system, q, v, t = _spinning()
     with pytest.warns(
