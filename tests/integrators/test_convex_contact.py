@@ -154,6 +154,7 @@ def railed(speed):
     return system, lie_jax.State(state.q, jnp.asarray([speed]))
 
 
+@pytest.mark.full
 def test_a_sliding_block_stops_at_the_end_of_the_closed_form():
     """With errors of first order."""
     system, state = railed(1.0)
@@ -326,6 +327,7 @@ def test_derivatives_of_a_quadruped_are_those_of_differences():
         assert_allclose(gradient[k], change, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_a_mechanism_without_contact_takes_steps_too():
     body = lie_jax.Body("body", 1.0, np.eye(3), velocity=(1.0, 0.0, 0.0))
     mechanism = lie_jax.Mechanism([body], gravity=DOWN)

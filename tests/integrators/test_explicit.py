@@ -41,16 +41,15 @@ def test_observed_order_on_se3(name):
     assert abs(orders(errors) - integrator.order) < ORDER_SLACK, errors
 
 
-@pytest.mark.parametrize(
-    "integrator",
-    [lie_jax.RKMK("rk67"), pytest.param(lie_jax.CommutatorFree(2), marks=pytest.mark.full)],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("integrator", [lie_jax.RKMK("rk67"), lie_jax.CommutatorFree(2)])
 def test_methods_keep_their_order_with_the_cayley_chart(integrator):
     n = 200 if integrator.order == 6 else 1000
     errors = top_errors(lie_jax.SE3(chart="cayley"), integrator, (n, 2 * n))
     assert abs(orders(errors) - integrator.order) < ORDER_SLACK, errors
 
 
+@pytest.mark.full
 def test_a_tableau_of_ones_own_is_the_method():
     ralston = lie_jax.Tableau(((), (2 / 3,)), (0.25, 0.75), (0.0, 2 / 3), 2)
     errors = top_errors(lie_jax.SE3(), lie_jax.RKMK(ralston), (1000, 2000))
@@ -135,6 +134,7 @@ def test_stages_in_a_loop_are_those_written_out(integrator, monkeypatch):
         assert_allclose(looped, written, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.full
 def test_a_last_stage_at_the_end_of_a_step_is_the_first_of_the_next():
     integrator = lie_jax.RKMK("ode23")
     embedded = integrator.method._replace(b=integrator.method.embedded)

@@ -19,6 +19,7 @@ from lie_jax.numerics.block_graph import BlockGraph
 from lie_jax.numerics.dense import DenseMatrix
 from models import bricard, double_pendulum, heavy_top
 from tests import mechanisms
+from tests.suites import cases
 from tests.systems import OnALine
 
 # [S3] prints two digits; those of the code behind it are known to three.
@@ -168,6 +169,7 @@ def test_positions_velocities_and_multipliers_have_order_two_from_the_first_step
 JACOBIAN_ROUNDING = 1e-14
 
 
+@pytest.mark.full
 def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
     """Euler parameters that are not normalised change lengths off their constraint."""
     system, state = double_pendulum.build(lie_jax.EulerParameters(normalized=False))
@@ -310,7 +312,10 @@ class Rubbing(OnALine):
         return 0.3 * jnp.cos(t) - self.friction(v)
 
 
-@pytest.mark.parametrize(("friction", "dt", "slip"), [(sharp, 0.03, 1e-3), (narrow, 3e-3, 1e-5)])
+@pytest.mark.parametrize(
+    ("friction", "dt", "slip"),
+    cases([(sharp, 0.03, 1e-3), (narrow, 3e-3, 1e-5)], [(narrow, 3e-3, 1e-5)]),
+)
 def test_damped_steps_solve_what_full_steps_run_around(friction, dt, slip):
     """Full Newton steps go to and fro between the two sides of the friction."""
     start = lie_jax.State([1.0], [100.0 * dt])
@@ -334,6 +339,7 @@ def test_smooth_accelerations_are_extrapolated_and_jumps_are_not():
     assert_allclose(equations.extrapolate_rate(jump, first, 1), 0.0)
 
 
+@pytest.mark.full
 def test_equations_of_the_step_are_numbered_as_the_system_does():
     system, state = heavy_top.build(constrained=True)
     none = jnp.zeros(())

@@ -70,7 +70,7 @@ MATRICES = {
 }
 
 
-# `make test` has the parts of these matrices in those of generalized-α, and an order found by them.
+# `make test` has the parts of these matrices in the tests of tangents, and an order found by them.
 @pytest.mark.full
 @pytest.mark.parametrize("name", MATRICES)
 def test_iteration_matrices_are_derivatives(name):

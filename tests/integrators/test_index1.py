@@ -86,6 +86,7 @@ def test_stabilisation_holds_what_plain_index_one_lets_drift():
     assert drift[10.0][0] < 0.1 * drift[0.0][0], drift
 
 
+@pytest.mark.full
 def test_baumgarte_makes_a_violation_decay_critically():
     """Φ(t) = Φ(0) (1 + γ t) exp(-γ t) for a violation that starts without a rate."""
     rate, system = 10.0, Pendulum(jnp.ones(()))
@@ -136,6 +137,7 @@ def test_derivatives_go_through_the_projection(order):
     assert_allclose(curvature, second, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_a_projection_that_fails_ends_the_run():
     """A step of 1.5 times the rod's length leaves no circle to come back to, and grows no mode."""
     options = {"dt": 0.1, "steps": 3}

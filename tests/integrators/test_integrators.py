@@ -48,7 +48,7 @@ def test_generalized_alpha_has_order_two_in_the_other_storage(constrained):
     assert_allclose(*both, atol=STORAGE_AGREEMENT)
 
 
-# `make test` holds each map to its definition, and one method of order six on Cayley's.
+# `make test` holds each map to its definition, and one method of order four on Cayley's.
 @pytest.mark.full
 @pytest.mark.parametrize(
     "formulation",
@@ -66,7 +66,7 @@ def test_other_transition_maps_follow_the_reference(formulation):
     assert top_errors(formulation, lie_jax.GeneralizedAlpha(0.9), (500,), constrained=True) < 1e-3
 
 
-@pytest.mark.parametrize("name", cases(["rk3", "dopri5"], ["dopri5"]))
+@pytest.mark.parametrize("name", cases(["rk3", "dopri5"], []))
 def test_on_a_vector_space_rkmk_is_the_classical_method(name):
     a, b, c = TABLEAUX[name][:3]
     h, steps = 0.05, 4
