@@ -204,6 +204,7 @@ def test_a_run_that_hits_its_bound_says_where_and_keeps_what_it_has():
     assert_allclose(_top_error(system, cut)[0], 0.0, atol=1e-7)
 
 
+@pytest.mark.full
 def test_a_law_that_every_step_size_leaves_is_named_with_the_smallest_one():
     """A slider falls through the anchor of its spring; the first step size has no part in it."""
     slider = lie_jax.Body("slider", 1.0, 0.1 * np.eye(3), position=(1.0, 0.0, 0.0))
@@ -232,6 +233,7 @@ def test_a_smallest_step_is_recognised_next_to_the_end():
     assert int(run.stats.rejected_steps) == 1
 
 
+@pytest.mark.full
 def test_stops_cost_no_more_than_their_landing():
     """Each may cost a few steps; the sizes between them are those of a run without."""
     free = int(_orbit(end=3.0).stats.completed_steps)
@@ -258,6 +260,8 @@ class Line(OnALine):
         return 0.0 * v
 
 
+# `make test` has steps of one size.
+@pytest.mark.full
 def test_a_singularity_ends_fixed_and_adaptive_runs_with_the_time():
     start = lie_jax.State([0.0], [1.0])
     options = {"dt": 0.25, "steps": 200, "throw": False}

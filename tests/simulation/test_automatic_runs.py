@@ -90,6 +90,7 @@ def test_inputs_are_held_to_the_times_that_are_saved():
     assert_allclose(slopes, spans * (2.0 - times + 0.5 * spans), rtol=1e-12)
 
 
+@pytest.mark.full
 def test_each_third_accepted_step_is_saved_and_the_end():
     system, state, _ = _orbit()
     options = {"dt": 1e-3, "steps": 300, "adaptive": ADAPTIVE, "t_end": 3.0}

@@ -67,6 +67,7 @@ def test_orders_of_methods_against_a_closed_form():
     assert f"{turn:.3e}" in next(row for row in rows[6:] if row.split()[0] == "20")
 
 
+@pytest.mark.full
 def test_the_most_accurate_integrator_gives_the_reference():
     integrators, steps = list(INTEGRATORS.values()), [40, 80, 160]
     study = lie_jax.convergence(

@@ -63,7 +63,7 @@ class Push(OnALine):
         return jnp.ones_like(q)
 
 
-@pytest.mark.parametrize("passed", [0.025, 0.15])
+@pytest.mark.parametrize("passed", [pytest.param(0.025, marks=pytest.mark.full), 0.15])
 def test_steps_decide_where_their_dense_output_errs(passed):
     """Euler's speeds are exact here, and its positions contradict them inside of a step."""
     stop = lie_jax.Event(lambda t, q, v: v[0] - passed, "stop")

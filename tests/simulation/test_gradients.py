@@ -269,6 +269,7 @@ def test_derivatives_do_not_depend_on_how_a_root_was_found(search, order):
         assert_allclose(got[name], value, rtol=1e-13, err_msg=name)
 
 
+@pytest.mark.full
 def test_derivatives_of_roots_in_batches():
     """Before and after `vmap`, with parameters that are alike in the batch, and without."""
 

@@ -66,7 +66,7 @@ def test_modes_that_grow_are_found_and_those_that_decay_are_not(tableau):
     assert np.all(results == SUCCESSFUL, where=decaying)
 
 
-@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "dopri5"], ["rk4"]))
+@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "dopri5"], []))
 def test_few_steps_beyond_the_limit_are_found_in_every_phase(tableau):
     """Modes that grow by half a step, 5 % beyond the limit, against those that decay."""
     rng = np.random.default_rng(6)
@@ -91,7 +91,7 @@ def test_few_steps_beyond_the_limit_are_found_in_every_phase(tableau):
         assert found[growing].all() and not found[decaying].any(), steps
 
 
-@pytest.mark.parametrize("tableau", cases(["euler", "heun", "rk4", "dopri5"], ["rk4"]))
+@pytest.mark.parametrize("tableau", cases(["euler", "heun", "rk4", "dopri5"], []))
 def test_the_first_steps_refuse_no_mode_that_decays(tableau):
     """Neither in runs of a few steps nor in ten one-step runs, which find most modes that grow."""
     rng = np.random.default_rng(8)
@@ -263,7 +263,7 @@ PASSING = {
 }
 
 
-@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "ode23", "dopri5", "rk67"], ["rk4"]))
+@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "ode23", "dopri5", "rk67"], []))
 def test_what_passes_is_no_instability(tableau):
     start = lie_jax.State(jnp.asarray([0.1]), jnp.asarray([-1.0]))
     for name, system in PASSING.items():

@@ -129,7 +129,7 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", cases(LEFT, ["explicit, stiff", "through the anchor"]))
+@pytest.mark.parametrize("name", cases(LEFT, ["explicit, stiff"]))
 def test_a_run_that_leaves_its_model_says_why(name):
     build, integrator, dt, result, words = LEFT[name]
     system, state = build()
@@ -154,7 +154,7 @@ def test_large_turns_within_the_chart_are_no_failure():
         assert bool(trajectory.result == lie_jax.Result.successful)
 
 
-@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "dopri5", "rkf78"], ["dopri5"]))
+@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "dopri5", "rkf78"], []))
 def test_stability_is_estimated_and_its_limits_are_those_of_the_books(tableau):
     # Hairer and Wanner II, IV.2; the imaginary axis where it is the longer one.
     known = {"heun": 2.0, "rk4": 2.83, "dopri5": 3.31, "rkf78": 5.0}

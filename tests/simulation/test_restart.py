@@ -73,6 +73,7 @@ def test_two_halves_are_bit_by_bit_the_whole(name, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.full
 def test_rows_have_the_inputs_of_the_steps_that_ended_there():
     system, state = Spinner(jnp.asarray([1.0, 2.0, 3.0])), lie_jax.State(np.eye(4)[0], np.ones(3))
 

@@ -23,6 +23,7 @@ def batch():
     return either(unstable)
 
 
+@pytest.mark.full
 def test_a_batch_is_counted(batch):
     assert lie_jax.count_results(batch) == {"successful": 510, "unstable": 2}
     assert Result[batch] == "510 successful, 2 unstable"

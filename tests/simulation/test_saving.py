@@ -38,7 +38,7 @@ def fallen(t, height=1.0):
     return height - 0.5 * GRAVITY * np.asarray(t) ** 2
 
 
-@pytest.mark.parametrize("kind", cases(KINDS, ["steps of one size", "automatic steps with events"]))
+@pytest.mark.parametrize("kind", cases(KINDS, ["steps of one size"]))
 def test_values_are_kept_in_place_of_states(kind):
     found = run(save=(TIMES, energy), **KINDS[kind])
     saved = found.saved
@@ -56,6 +56,7 @@ def test_values_are_kept_in_place_of_states(kind):
     assert onward is None or onward.saved.values.shape == (21, 1)
 
 
+@pytest.mark.full
 def test_a_restart_may_save_something_else():
     first = run(save=lambda t, q, v: q[0])
     assert_allclose(first.saved.values, fallen(first.saved.t), rtol=ROUNDING)

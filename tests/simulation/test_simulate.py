@@ -44,6 +44,7 @@ def test_every_kth_step_is_saved():
     assert int(every.stats.completed_steps) == 20
 
 
+@pytest.mark.full
 def test_accelerations_obey_the_equations_of_motion():
     for constrained in (False, True):
         system, _, trajectory = _top(constrained)

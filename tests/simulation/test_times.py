@@ -73,7 +73,11 @@ def test_restarts_go_on_at_their_time():
     assert_allclose(rest.t[0], 2.0, rtol=1e-15)
 
 
-@pytest.mark.parametrize("options", [{}, AUTOMATIC], ids=["one size", "automatic"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, marks=pytest.mark.full), AUTOMATIC],
+    ids=["one size", "automatic"],
+)
 def test_events_happen_at_times_of_the_run(options):
     """The mass returns from the right side at the root of the closed form."""
     event = lie_jax.Event(lambda t, q, v: q[0] + 0.02, "stop")
@@ -129,6 +133,7 @@ def test_a_restart_has_its_own_time():
     )
 
 
+@pytest.mark.full
 def test_traced_times_in_the_wrong_order_are_named():
     @jax.jit
     def ended(end):
@@ -145,6 +150,7 @@ def test_traced_times_in_the_wrong_order_are_named():
     assert successful.tolist() == [False, True]
 
 
+@pytest.mark.full
 def test_single_precision_has_times_too():
     state = lie_jax.State(jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
     dt, t0, end = (np.float32(x) for x in (1e-3, 100.1, 100.2))
