@@ -11,6 +11,7 @@ import lie_jax
 from lie_jax.numerics import checkpointing
 from lie_jax.numerics.checkpointing import Blocks
 from tests.messages import check_message
+from tests.suites import cases
 from tests.systems import OSCILLATOR_START, Oscillator
 
 # The same operations in another order of summation.
@@ -37,10 +38,8 @@ def _gradients(*variants):
     return jax.jit(all_of_them)(STIFFNESS)
 
 
-@pytest.mark.parametrize(
-    "save",
-    [pytest.param(1, marks=pytest.mark.full), 4, pytest.param(23, marks=pytest.mark.full)],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("save", [1, 4, 23])
 def test_gradients_do_not_depend_on_the_adjoint(save):
     """In bases that do not divide the number of steps, with steps after the last saved instant."""
     options = {"save": save}
@@ -109,7 +108,7 @@ def test_second_derivatives_and_batches():
     jax.tree.map(lambda a, b: assert_allclose(a, b, rtol=AGREEMENT, atol=AGREEMENT), batch, single)
 
 
-@pytest.mark.parametrize("length", [1, 7, 64, 65, 100])
+@pytest.mark.parametrize("length", cases([1, 7, 64, 65, 100], [1, 7, 65]))
 @pytest.mark.parametrize("blocks", [Blocks(1, 2), Blocks(3, 3), Blocks(10, 10), Blocks(4, None)])
 def test_blocks_take_each_step_once(length, blocks):
     end, seen = checkpointing.scan(

@@ -107,6 +107,7 @@ def test_solutions_are_those_of_lapack(name):
             assert_allclose(x, solution, rtol=0, atol=SOLVED * np.max(np.abs(solution)))
 
 
+@pytest.mark.full
 def test_redundant_rows_leave_what_corrections_remove():
     """One row of each joint twice: the multipliers are not unique."""
     matrix, full = _matrix("three loops through one body", redundant=True)
@@ -144,6 +145,7 @@ def test_derivatives_of_a_solution():
     assert_allclose(derivatives(ours), derivatives(oracle), rtol=1e-8)
 
 
+@pytest.mark.full
 def test_single_precision():
     matrix, full = _matrix("two components, forces, a free body", dtype=np.float32)
     b = jnp.ones(len(full), jnp.float32)

@@ -75,6 +75,7 @@ def test_derivatives_of_a_solution():
         np.testing.assert_allclose(got, expected, rtol=1e-8)
 
 
+@pytest.mark.full
 def test_a_singular_matrix_gives_no_finite_numbers():
     assert not np.isfinite(dense.solve(jnp.ones((4, 4)), jnp.arange(4.0))).all()
     assert not np.isfinite(dense.solve_roughly(jnp.zeros((3, 3)), jnp.ones(3))).any()

@@ -106,6 +106,7 @@ def test_a_sweep_ends_after_the_batch_and_goes_on_from_there(tmp_path, monkeypat
     np.testing.assert_array_equal(run()["value"], 2.0 * np.arange(20.0))
 
 
+@pytest.mark.full
 @dropped
 def test_a_run_ends_after_the_piece(monkeypatch):
     body = lie_jax.Body("b", 1.0, np.eye(3), velocity=(1.0, 0.0, 0.0))

@@ -79,9 +79,10 @@ ARGUMENTS = {
     "batch of gradients": (np.stack([POINT, -POINT]), FACTOR),
     "gradient of a batch": (np.stack([POINT, -POINT]), np.linspace(0.5, 1.0, 2)),
 }
+DEAR = {"reverse over forward", "reverse over reverse", "third order"}
 
 
-@pytest.mark.parametrize("name", TRANSFORMATIONS)
+@pytest.mark.parametrize("name", cases(TRANSFORMATIONS, TRANSFORMATIONS.keys() - DEAR))
 def test_transformations_are_those_of_the_function(name):
     arguments = ARGUMENTS.get(name, (POINT, FACTOR))
     found, expected = (
@@ -139,7 +140,7 @@ def test_products_of_small_matrices_and_of_vectors_are_parts(shapes):
     assert_allclose(looped(x, y), np.stack([x @ y, 2.0 * (x @ y)]), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", cases([100, 4094, 4096, 40000], [4094, 40000]))
+@pytest.mark.parametrize("size", cases([100, 4094, 4096, 40000], [4094]))
 @pytest.mark.parametrize("reduce", [jnp.sum, jnp.max, jnp.argmax, jnp.cumsum, jnp.all])
 def test_sums_of_any_number_of_entries_compile(reduce, size):
     x = np.sin(np.arange(size) * 1.0)
@@ -205,6 +206,7 @@ print("survived")
 """
 
 
+@pytest.mark.full
 def test_unused_empty_and_constant_parameters_do_not_end_the_process():
     command = [sys.executable, "-c", _UNUSED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

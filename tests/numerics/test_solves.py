@@ -6,6 +6,7 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from lie_jax.numerics import dense, newton
@@ -38,6 +39,7 @@ def test_batches_of_large_systems_are_solved_one_by_one():
         assert re.search(r"f64\[(1,)*20,20\]", call), call
 
 
+@pytest.mark.full
 def test_linear_solve_has_all_derivatives():
     rng = np.random.default_rng(1)
     a = jnp.asarray(rng.normal(size=(5, 5)) + 3 * np.eye(5))

@@ -14,6 +14,7 @@ import pytest
 
 import lie_jax
 from lie_jax.numerics import jax_internals, waits
+from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 LINE = "lie_jax: compiling"
@@ -68,6 +69,7 @@ def told(monkeypatch):
     return words
 
 
+@pytest.mark.full
 def test_mechanisms_say_what_compiles(told):
     bodies = [lie_jax.Body(f"body{i}", 1.0, np.eye(3)) for i in range(5)]
     mechanism = lie_jax.Mechanism(bodies, [lie_jax.SphericalJoint("ground", "body0")])
@@ -91,7 +93,9 @@ READINGS = {
 }
 
 
-@pytest.mark.parametrize("formulation", [lie_jax.SE3(), lie_jax.Minimal()])
+@pytest.mark.parametrize(
+    "formulation", [pytest.param(lie_jax.SE3(), marks=pytest.mark.full), lie_jax.Minimal()]
+)
 def test_readings_say_what_compiles(formulation, told):
     joint = lie_jax.RevoluteJoint("ground", "a", (0.0, 0.0, 1.0))
     mechanism = lie_jax.Mechanism([lie_jax.Body("a", 1.0, np.eye(3))], [joint])
@@ -148,7 +152,7 @@ def test_functions_of_the_user_are_told_of_until_they_are_compiled(capfd, monkey
     assert waits._thread is None and not waits._waits
 
 
-@pytest.mark.parametrize("form", ["quiet", "closed", "none"])
+@pytest.mark.parametrize("form", cases(["quiet", "closed", "none"], ["quiet"]))
 def test_no_line_and_no_failure(form, capfd, monkeypatch):
     if form == "quiet":
         monkeypatch.setattr(waits, "quiet", True)
@@ -223,6 +227,7 @@ def test_durations_follow_from_the_time_of_tracing(monkeypatch):
     ]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="collects garbage between instructions only"
 )
