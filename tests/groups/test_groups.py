@@ -50,7 +50,8 @@ CHARTS = [(n, c) for n, case in CASES.items() for c in case.charts]
 # Products of groups whose own charts are tested, quaternions, which are compared with rotations,
 # and the chart of the largest matrices, whose values and derivatives have 30 digits.
 DEAR = [(name, "exp") for name in ("R3 x SO(3)", "SO(3)^2", "Ad(SE(3))", "SE(3)", "S3")]
-DEAR += [("SO(3)^2", "cay"), ("Ad(SE(3))", "cay")]
+DEAR += [("SO(3)^2", "cay"), ("Ad(SE(3))", "cay"), ("R3 x SO(3)", "cay")]
+MATRICES = [name for name, case in CASES.items() if case.has_matrices]
 
 
 @pytest.mark.parametrize(("name", "chart"), cases(CHARTS, [c for c in CHARTS if c not in DEAR]))
@@ -170,7 +171,7 @@ def test_relations_of_every_group(name):
     check(rules, ROUNDING_EPS * EPS * size)
 
 
-@pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.has_matrices])
+@pytest.mark.parametrize("name", cases(MATRICES, ["SO(3)", "SE(3)"]))
 def test_relations_of_matrix_groups(name):
     """The maps from their definitions as matrix functions."""
     case = CASES[name]

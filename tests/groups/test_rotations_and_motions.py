@@ -15,6 +15,8 @@ from tests.groups.samples import ANGLES, CASES, EPS, ROUNDING_EPS, check, direct
 ROUNDING = ROUNDING_EPS * EPS
 
 
+# `make test` holds the same maps to their definitions, in the battery of all groups, and to SciPy.
+@pytest.mark.full
 def test_relations_of_rotations():
     x = samples(CASES["SO(3)"])
     (y,) = directions(CASES["SO(3)"], 1)
@@ -159,6 +161,7 @@ def test_rotations_against_scipy_and_jaxlie():
         golden.assert_close(jnp.abs(jnp.sum(back * q, axis=1)), 1.0, atol=ROUNDING)
 
 
+@pytest.mark.full
 def test_poses_against_jaxlie():
     # jaxlie loses digits near the identity and near π: away from both it is an oracle to 1e-12.
     x = samples(CASES["SE(3)"])[4:6]

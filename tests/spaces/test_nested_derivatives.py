@@ -188,7 +188,7 @@ def test_third_derivatives_at_the_identity_are_exact(name, function, dtype):
         _check_at_identity(name, function, mode, got, u, covector)
 
 
-# `make test` has the logarithm in the test of the retraction below.
+# `make test` has the logarithm of half turns, below.
 @pytest.mark.full
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("name", ["so3", "se3"])
@@ -211,7 +211,7 @@ def test_log_undoes_exp_at_the_identity(name, order):
 
 
 @pytest.mark.parametrize("dtype", cases([jnp.float32, jnp.float64], [jnp.float64]))
-@pytest.mark.parametrize("name", cases(["so3", "se3"], ["so3"]))
+@pytest.mark.parametrize("name", cases(["so3", "se3"], []))
 def test_derivatives_of_a_retraction_next_to_every_rotation(name, dtype):
     """log(C⁻¹ C exp(d)) is d for every C: a Jacobian of ones, a Hessian of zeros."""
     group = GROUPS[name]

@@ -34,7 +34,7 @@ SPACES = TABLE | {
 
 # Each group, chart and storage of a group in one of its combinations; unified velocities move as
 # 1a does, and angles are a chart of 1b.
-FULL = ("1a", "1b", "1c", "1d", "2a", "2c", "2d", "angles", "unified velocity")
+FULL = ("1a", "1b", "1c", "1d", "2a", "2b", "2c", "2d", "angles", "unified velocity")
 QUICK = [name for name in SPACES if name not in FULL]
 
 
