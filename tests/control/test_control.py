@@ -61,7 +61,8 @@ def test_a_linear_regulator_is_solved_in_one_iteration_with_the_gains_of_riccati
     assert_allclose(best.gains[0], -stationary, rtol=1e-2)
 
 
-@pytest.mark.parametrize("options", [{}, pytest.param({"nodes": 4}, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("options", [{}, {"nodes": 4}])
 def test_shooting_without_conditions_and_limits_ends_at_the_optimum_of_riccati(options):
     """The gradient's only scale are its terms: costs of an input, and of the states after it."""
     common = {"dt": DT, "running": regulate, "final": settle}
@@ -118,7 +119,7 @@ LEAST_EFFORT = {
 }
 
 
-@pytest.mark.parametrize("name", cases(LEAST_EFFORT, ["ilqr", "nodes"]))
+@pytest.mark.parametrize("name", cases(LEAST_EFFORT, ["nodes"]))
 def test_least_effort_to_rest_at_the_origin(name):
     """Minimum norm under linear conditions, by its closed form; nodes and splines alike."""
     first = np.array([1.0, 0.7])
@@ -235,6 +236,7 @@ def test_bad_problems_are_refused(inputs, changes, message):
             method(Cart(), MIDPOINT, START, inputs, **good(**changes))
 
 
+@pytest.mark.full
 def test_bad_methods_are_refused():
     with pytest.raises(ValueError, match="steps need more of the one before than the state"):
         control.ilqr(Cart(), lie_jax.GeneralizedAlpha(), START, ZERO, **good())

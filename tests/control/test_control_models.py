@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import lie_jax
 from models import double_pendulum, puma560, quadrotor
@@ -57,6 +58,7 @@ def test_motors_of_the_puma_are_its_inverse_dynamics():
     assert_close(left_over(data["torques"] + jnp.arange(1.0, 7.0)), -np.arange(1, 7), atol=TORQUES)
 
 
+@pytest.mark.full
 def test_torques_on_the_pendulum_hold_it():
     """Statics: both links level, held by the moments of their weights about the two joints."""
     forces = [lie_jax.Torque("link 0", axis, input=k) for k, axis in enumerate(np.eye(3))]

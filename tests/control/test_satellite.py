@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
@@ -49,6 +50,7 @@ def test_wheels_turn_the_satellite_as_a_gyrostat():
     assert_allclose((got[:, 6:] + expected @ axes.T) * inertias, torques, atol=EXACT)
 
 
+@pytest.mark.full
 def test_torques_turn_the_rigid_satellite():
     """Torques about the body axes are a gyrostat's with empty wheels, but for the sign."""
     inertia = np.asarray(satellite.INERTIA)

@@ -59,6 +59,7 @@ def test_optax_arrives_at_the_same_optimum():
         assert_allclose(descent.estimates[name], exact.estimates[name], rtol=1e-3)
 
 
+@pytest.mark.full
 def test_what_the_data_do_not_determine_has_no_standard_error():
     """Two pairs that only matter by their sums, in units far apart, and a number that is idle."""
     angle = 6.0 * TIME
@@ -148,6 +149,7 @@ def test_a_fit_that_cannot_be_right_is_not_silent():
         assert "noise, estimated: " in str(fit)
 
 
+@pytest.mark.full
 def test_chosen_leaves_of_a_system_are_fitted():
     """One spring of an oscillator, put into the system's array leaf."""
 

@@ -255,6 +255,8 @@ def test_a_trajectory_is_that_of_mujoco(mjcf):
     np.testing.assert_allclose(run.v[-1], np.linalg.solve(end.rates, data.qvel), atol=TRAJECTORY)
 
 
+# `make test` has robots of such files in the tests of robotics.
+@pytest.mark.full
 def test_urdf(tmp_path):
     path = tmp_path / "arm.urdf"
     path.write_text(URDF)
@@ -288,6 +290,7 @@ def test_urdf(tmp_path):
     np.testing.assert_allclose(constraint, 0.0, atol=1e-15)
 
 
+@pytest.mark.full
 def test_inputs_are_forces_of_the_actuators(mjcf):
     model = mujoco.MjModel.from_xml_string(MJCF)
     data = mujoco.MjData(model)

@@ -151,6 +151,7 @@ def test_cylinders_take_axes_of_any_length():
         assert_array_equal(lie_jax.solids.cylinder(2.0, 0.1, 0.5, (length, 0, 0)), expected)
 
 
+@pytest.mark.full
 def test_a_ball_held_at_its_centre_moves_as_a_point_mass():
     """The spherical pendulum: a = g - (g·n + v²/ℓ) n, n from the pivot to the mass."""
     n, v, length = np.asarray([0.6, 0.0, -0.8]), np.asarray([0.0, 1.5, 0.0]), 2.0

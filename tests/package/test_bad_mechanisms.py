@@ -264,8 +264,8 @@ def test_functions_that_need_numbers_are_refused_by_name(force):
     check_message(lambda: lie_jax.PointForce("b", lambda: 1), "called with (t)", parts[0])
 
 
-# The same message as in absolute coordinates.
-FULL = {"loop that does not close in joint coordinates"}
+# The same message as in absolute coordinates, and one of a search from many starts.
+FULL = {"loop that does not close in joint coordinates", "contradictory joints"}
 
 
 @pytest.mark.parametrize("case", cases(CASES, CASES.keys() - FULL))

@@ -185,6 +185,7 @@ for module, (package, _) in {EXTRAS}.items():
 """
 
 
+@pytest.mark.full
 def test_missing_packages_are_named_with_their_extra():
     done = subprocess.run([sys.executable, "-c", _WITHOUT], capture_output=True, text=True)
     for _, extra in EXTRAS.values():

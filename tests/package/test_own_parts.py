@@ -123,7 +123,7 @@ def exact(use, value):
     return 0.5 * use.acceleration(value) * along
 
 
-@pytest.mark.parametrize("name", cases(list(USES), ["joint", "integrator"]))
+@pytest.mark.parametrize("name", cases(list(USES), ["system"]))
 def test_runs_batches_and_derivatives_are_those_of_the_closed_form(name):
     use = USES[name]
 
@@ -150,7 +150,7 @@ def test_parameters_are_identified(name):
     assert_allclose(fit.estimates, use.value, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", cases([n for n in USES if "absolute" not in n], ["integrator"]))
+@pytest.mark.parametrize("name", cases([n for n in USES if "absolute" not in n], []))
 def test_inputs_are_optimal(name):
     """The cost R Σ u² dt / 2 + (x - 1)² / 2 is quadratic in u, and x a sum of its entries."""
     use = USES[name]

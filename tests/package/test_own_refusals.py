@@ -101,6 +101,7 @@ class Reversed(lie_jax.RevoluteJoint):
         return -super().coordinates(parent, child)
 
 
+@pytest.mark.full
 def test_coordinates_of_ones_own_are_those_along_which_forces_act():
     """One newton metre along the reversed angle turns the body backwards about z."""
     hinge = Reversed("ground", "b", Z)

@@ -195,6 +195,7 @@ def test_single_precision():
     assert_allclose(frame.pose(system, found.q)[:3, 3], target, atol=1e-4)
 
 
+@pytest.mark.full
 def test_bad_arguments_are_refused():
     system, start = robots.robot("arm").system, np.zeros(5)
     walker, (q, _, _) = robots.robot("walker").system, robots.state("walker")

@@ -273,6 +273,7 @@ class Chain(lie_jax.extend.AbstractSystem):
         return -jnp.asarray([[2.0, -1.0], [-1.0, 1.0]]) @ q
 
 
+@pytest.mark.full
 def test_systems_of_ones_own_have_modes_and_directions_without_mass_are_refused():
     still = lie_jax.State(jnp.zeros(2), jnp.zeros(2))
     result = lie_jax.modes(Chain(jnp.ones(2)), still)
@@ -282,6 +283,7 @@ def test_systems_of_ones_own_have_modes_and_directions_without_mass_are_refused(
         lie_jax.modes(Chain(jnp.asarray([1.0, 0.0])), still)
 
 
+@pytest.mark.full
 def test_an_inverted_pendulum_grows_and_bad_numbers_are_refused():
     body = lie_jax.Body("rod", 2.0, 0.1 * np.eye(3), (0.0, 0.0, 0.5))
     hinge = lie_jax.RevoluteJoint("ground", "rod", (0.0, 1.0, 0.0))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from lie_jax.statics import pencils
@@ -19,6 +20,7 @@ def _random(seed=2, n=4):
     return jnp.asarray(mass), jnp.asarray(rng.normal(size=(n, n))), jnp.asarray(stiffness)
 
 
+@pytest.mark.full
 def test_squares_are_right_over_sixteen_decades():
     """Graded matrices, as of beams: K = D T D with T well conditioned and M diagonal."""
     n, decades = 8, np.logspace(-4, 4, 8)
@@ -37,6 +39,7 @@ def test_squares_are_right_over_sixteen_decades():
     assert_allclose(solved.squares[0], 1.0 / (inverse * mass[0, 0]), rtol=1e-2)
 
 
+@pytest.mark.full
 def test_squares_have_second_derivatives_and_equal_ones_finite_first_ones():
     mass, _, stiffness = _random()
     other_mass, _, other_stiffness = _random(5)

@@ -198,6 +198,7 @@ EDGES = {
 }
 
 
+@pytest.mark.full
 def test_edges_of_operations_are_those_of_vmap():
     fn = lambda x: {name: edge(x) for name, edge in EDGES.items()}  # noqa: E731
     x = jnp.linspace(-1.0, 1.0, 10)

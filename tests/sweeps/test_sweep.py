@@ -105,6 +105,7 @@ def test_what_fails_is_marked():
     np.testing.assert_array_equal(swept.results["constant"], np.full(6, 3.0))
 
 
+@pytest.mark.full
 def test_a_simulation_that_throws_is_explained():
     def throws(dt):
         system, state = heavy_top.build()
