@@ -19,6 +19,7 @@ from lie_jax.integrators.step_size import Adaptive
 from lie_jax.integrators.tableaux import Tableau
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact.stops import JointFriction, JointStop
+from lie_jax.mechanics.flexible.body import FlexibleBody
 from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.in_joints import JointController, JointMotor, JointSpring
 from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
@@ -91,6 +92,7 @@ __all__ = [
     "EquilibriumPath",
     "EulerParameters",
     "Event",
+    "FlexibleBody",
     "GearJoint",
     "GeneralizedAlpha",
     "GenericJoint",

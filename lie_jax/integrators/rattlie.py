@@ -162,14 +162,8 @@ def _step(
 
 
 def _inertia(problem: _StepParameters, q: Array, v: Array) -> Array:
-    """M(q) v (nv,), without the matrix."""
-    system, at_rest = problem.system, jnp.zeros_like(v)
-    none = jnp.zeros(system.nc, v.dtype)
-
-    def residual(acceleration):
-        return system.residual(problem.t, q, at_rest, acceleration, none, problem.u)
-
-    return jax.jvp(residual, (at_rest,), (v,))[1]
+    """M(q) v (nv,)."""
+    return problem.system.algebra.momentum(problem.t, q, v, problem.u)
 
 
 def _momentum(problem: _StepParameters, near: Array, far: Array, increment: Array) -> Array:

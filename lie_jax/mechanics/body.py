@@ -72,6 +72,11 @@ class Body(AbstractElement):
             checks.inertia(f"{where}.inertia", self.inertia, self.check_inertia)
 
     @property
+    def frames(self) -> tuple[str, ...]:
+        """Names of further frames of the body in a mechanism, to which elements attach."""
+        return ()
+
+    @property
     def is_massless(self) -> bool:
         """Whether mass and inertia are known to be zero."""
         numbers = (self.mass, self.inertia)

@@ -108,11 +108,18 @@ class Mechanism(eqx.Module):
                     f"Mechanism(joints=) has {titles.count(title)} joints with the name {title!r}; "
                     "every name belongs to one joint: rename them."
                 )
-        known = ", ".join(repr(n) for n in (*names, GROUND))
+        slots = (*names, *self.frames)
+        for name in self.frames:
+            if slots.count(name) > 1:
+                raise ValueError(
+                    f"Mechanism(bodies=) has two frames with the name {name!r}, one of them the "
+                    "interface of a flexible body; every one needs a name of its own: rename it."
+                )
+        known = ", ".join(repr(n) for n in (*slots, GROUND))
         for element in (*self.joints, *self.forces):
             for name in element.bodies:
                 checks.name(f"the name of a body in {_short_name(element)}", name)
-                if name != GROUND and name not in names:
+                if name != GROUND and name not in slots:
                     raise ValueError(
                         f"{_short_name(element)} names the body {name!r}, which does not exist; "
                         f"the names are {known}: correct it, or add the body to bodies=."
@@ -143,6 +150,11 @@ class Mechanism(eqx.Module):
     def names(self) -> tuple[str, ...]:
         """The bodies' names in order."""
         return tuple(body.name for body in self.bodies)
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """Names of frames of bodies to which elements attach as to bodies of their own."""
+        return tuple(frame for body in self.bodies for frame in body.frames)
 
 
 def attach_elements(mechanism: Mechanism) -> Mechanism:

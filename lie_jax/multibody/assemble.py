@@ -4,6 +4,7 @@ from functools import partial
 from typing import overload
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax.groups import quaternion
@@ -11,6 +12,7 @@ from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.mechanism import Mechanism, attach_elements, labels
 from lie_jax.multibody import stacking
+from lie_jax.multibody.absolute.flexible import initial_amplitudes, stack_flexible
 from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.multibody.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.multibody.minimal import assembly as minimal
@@ -77,19 +79,26 @@ def assemble(
                 f"assemble(formulation=): {element_name(joint)} has an armature, which acts on the "
                 "rate of its coordinate: use lie_jax.Minimal(), or leave it out."
             )
+    flexibility, interfaces = stack_flexible(mechanism.bodies)
+    slots = *mechanism.names, *interfaces
+    masses = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
+    massless = jax.tree.map(jnp.zeros_like, masses[0])
     system = RigidBodySystem(
-        bodies=stacking.stack(
-            [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
-        ),
-        joints=stacking.stack_by_kind(mechanism.joints, mechanism.names),
-        forces=stacking.stack_by_kind(mechanism.forces, mechanism.names),
+        bodies=stacking.stack([*masses, *[massless] * len(interfaces)]),
+        joints=stacking.stack_by_kind(mechanism.joints, slots),
+        forces=stacking.stack_by_kind(mechanism.forces, slots),
         gravity=mechanism.gravity,
         formulation=formulation,
+        flexibility=flexibility,
         labels=labels(mechanism.joints),
         names=mechanism.names,
+        interfaces=interfaces,
     )
     q, v = _initial(formulation, stacking.initial_motion(mechanism.bodies))
-    return system, State(q.reshape(-1), v.reshape(-1))
+    amplitudes, rates = initial_amplitudes(flexibility, mechanism.bodies)
+    return system, State(
+        jnp.concatenate([q.reshape(-1), *amplitudes]), jnp.concatenate([v.reshape(-1), *rates])
+    )
 
 
 # One program takes less time to compile than its operations one by one.

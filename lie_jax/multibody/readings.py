@@ -36,10 +36,12 @@ class Powers(NamedTuple):
     `forces` (n,) in the mechanism's order: all of a motor's, driver's or damper's power, and of a
     spring with a damper the damper's, as the spring's is a change of the potential energy. `joints`
     by their labels, as in `reactions`: zero but for drivers and other joints that move with time.
+    `bodies` by their names: of damping in flexible bodies, and of the stiffness by their spin.
     """
 
     forces: Float[Array, " n"]
     joints: dict[Label, Float[Array, ""]]
+    bodies: dict[str, Float[Array, ""]]
 
 
 def coordinates(joints: Groups, labels: Labels, pose: tuple[Array, Array]) -> dict[Label, Array]:

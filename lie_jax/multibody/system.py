@@ -130,7 +130,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         multipliers: Multipliers,
         u: Inputs = None,
     ) -> Powers:
-        """Powers (W) of forces and joints at an instant; their sum is the rate of the energy.
+        """Powers (W) of forces, joints and within bodies; their sum is the rate of the energy.
 
         The energy is `kinetic_energy` + `potential_energy`. Of a contact these are the powers of
         its law at the instant, not of the impulses of `ConvexContact`. In absolute coordinates q
@@ -152,7 +152,12 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         return Powers(
             readings.force_powers(self.forces, now, motion, u),
             readings.joint_powers(joints, labels, now, motion, by_group),
+            self._body_powers(q, v),
         )
+
+    def _body_powers(self, q: Array, v: Array) -> dict[str, Array]:
+        """Powers within bodies by their names."""
+        return {}
 
     @waits.announce("the reactions")
     def reactions(

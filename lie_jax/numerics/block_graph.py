@@ -201,18 +201,37 @@ class BlockGraph(AbstractMatrix):
     @override
     def plus(self, push):
         graph, n, k = self.graph, self.graph.bodies, self._velocities
+        numbers = [number for node in graph.numbers[:n] for number in node[:k]]
+        slots = tuple(np.argsort(numbers)[numbers.count(-1) :].tolist())
+        # One unit velocity of all bodies at a time, at one node of each.
+        most = max(map(len, self._clusters))
+        there = np.zeros((most, n, 1))
+        for nodes in self._clusters:
+            there[np.arange(len(nodes)), nodes] = 1.0
+        units = there[:, None] * np.eye(k)[None, :, None]
 
-        def column(unit):
-            # One unit velocity of all bodies at a time.
-            moved = push(jnp.tile(unit, n))
-            return moved.reshape(n, k).T
+        def column(unit: Array) -> Array:
+            moved = push(gather.pick(slots, unit.reshape(-1)))
+            return gather.pick(tuple(numbers), moved).reshape(n, k).T
 
-        added = jax.vmap(column, out_axes=1)(jnp.eye(k, dtype=self.values.dtype))
+        units = jnp.asarray(units.reshape(most * k, n, k), self.values.dtype)
+        added = jax.vmap(column, out_axes=1)(units).reshape(k, most, k, n)
+        # Nodes of a body have blocks with each other.
+        of_node = {node: nodes for nodes in self._clusters for node in nodes}
+        at = tuple(
+            of_node[j].index(j) * n + i if j in of_node and i in of_node[j] else -1
+            for i, j in self.places
+        )
         more = (0, graph.width - k)
-        # Each body has a diagonal block.
-        places = tuple(i if i == j else -1 for i, j in self.places)
-        added = gather.pick(places, jnp.pad(added, (more, more, (0, 0))), axis=2)
-        return dataclasses.replace(self, values=self.values + added)
+        flat = jnp.pad(added.transpose(0, 2, 1, 3).reshape(k, k, most * n), (more, more, (0, 0)))
+        return dataclasses.replace(self, values=self.values + gather.pick(at, flat, axis=2))
+
+    @property
+    def _clusters(self) -> tuple[tuple[int, ...], ...]:
+        """Nodes of each body."""
+        several = {node for nodes in self.graph.clusters for node in nodes}
+        alone = ((node,) for node in range(self.graph.bodies) if node not in several)
+        return *alone, *self.graph.clusters
 
     @override
     def with_rows(self, end):
@@ -255,7 +274,7 @@ class BlockGraph(AbstractMatrix):
         flat = table.at[own, own].add(corner).swapaxes(1, 2).reshape(n * m, n * m)
         there = np.flatnonzero(self.graph.missing.T.reshape(-1) == 0.0)
         # Slots of the unknowns in the order of a vector, auxiliary ones last.
-        slots = there[np.argsort(self.graph.order)]
+        slots = there[np.argsort([number for number in self.graph.order if number >= 0])]
         rows = sum(len(self.graph.numbers[joint]) for joint in self.graph.joints)
         if self.graph.bordered:
             rows += self.graph.bodies * self.graph.bordered[1]

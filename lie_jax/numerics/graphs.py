@@ -27,12 +27,13 @@ MOST_OPERATIONS = 500_000
 class Graph(NamedTuple):
     """Nodes of a matrix: the places of their unknowns in a vector, and the order among them.
 
-    `numbers[k]` are the places of the unknowns of node k, which is eliminated after the nodes
-    `after[k]`. The first nodes are those of velocities, `bodies` many, the others those of
-    multipliers. Vectors have `size` entries; unknowns with higher numbers are auxiliary ones: their
-    equations have zeros on the right-hand side, and the identity among themselves. `bordered` says
-    with how many velocities, and multipliers of constraints on these, the unknowns of a body begin,
-    if it has such constraints.
+    `numbers[k]` are the places of the unknowns of node k, -1 for a row of its blocks without one;
+    it is eliminated after the nodes `after[k]`. The first nodes are those of velocities, `bodies`
+    many, the others those of multipliers. Vectors have `size` entries; unknowns with higher numbers
+    are auxiliary ones: their equations have zeros on the right-hand side, and the identity among
+    themselves. `bordered` says with how many velocities, and multipliers of constraints on these,
+    the unknowns of a body begin, if it has such constraints. `clusters` are the nodes of each body
+    that has several.
     """
 
     numbers: tuple[tuple[int, ...], ...]
@@ -40,6 +41,7 @@ class Graph(NamedTuple):
     bodies: int
     size: int
     bordered: tuple[int, int] | None = None
+    clusters: tuple[tuple[int, ...], ...] = ()
 
     @property
     def joints(self) -> range:
@@ -59,7 +61,7 @@ class Graph(NamedTuple):
         """Vector (size,): whether an unknown is a multiplier of a joint."""
         at = np.zeros(self.size, bool)
         for joint in self.joints:
-            at[[number for number in self.numbers[joint] if number < self.size]] = True
+            at[[number for number in self.numbers[joint] if 0 <= number < self.size]] = True
         return at
 
     @property
@@ -69,7 +71,7 @@ class Graph(NamedTuple):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Places of all unknowns in a vector, node after node."""
+        """Places of all unknowns in a vector, node after node, -1 where a node has none."""
         return tuple(number for numbers in self.numbers for number in numbers)
 
     @property
@@ -80,13 +82,15 @@ class Graph(NamedTuple):
     @property
     def missing(self) -> np.ndarray:
         """Matrix (width, nodes): 1 where a node has no unknown, 0 elsewhere."""
-        lengths = np.asarray([len(numbers) for numbers in self.numbers])
-        return (np.arange(self.width)[:, None] >= lengths[None, :]).astype(float)
+        there = np.zeros((self.width, len(self.numbers)), bool)
+        for node, numbers in enumerate(self.numbers):
+            there[: len(numbers), node] = np.asarray(numbers) >= 0
+        return (~there).astype(float)
 
     def split(self, x: Float[Array, " size"]) -> Float[Array, "m nodes"]:
         """The unknowns of each node, zeros where a node has fewer."""
         order = self.order
-        x = gather.pick(order, jnp.pad(x, (0, len(order) - self.size)))
+        x = gather.pick(order, jnp.pad(x, (0, max(order) + 1 - self.size)))
         parts = jnp.split(x, np.cumsum([count * k for count, k in self.kinds[:-1]]))
         nodes = [
             jnp.pad(part.reshape(count, k).T, ((0, self.width - k), (0, 0)))
@@ -98,7 +102,7 @@ class Graph(NamedTuple):
         """The vector of these unknowns: the inverse of `split`."""
         parts = jnp.split(values, np.cumsum([count for count, _ in self.kinds[:-1]]), axis=1)
         flat = [part[:k].T.reshape(-1) for part, (_, k) in zip(parts, self.kinds, strict=True)]
-        slots = np.argsort(self.order)[: self.size]
+        slots = np.argsort(self.order)[self.order.count(-1) :][: self.size]
         return gather.pick(tuple(slots.tolist()), jnp.concatenate(flat))
 
 

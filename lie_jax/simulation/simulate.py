@@ -40,7 +40,7 @@ from lie_jax.simulation.trajectory import (
 )
 from lie_jax.systems import index1
 from lie_jax.systems.system import AbstractSystem, State
-from lie_jax.user_functions import snapshots
+from lie_jax.user_functions import libraries, snapshots
 
 
 class SimulationError(RuntimeError):
@@ -207,6 +207,8 @@ def simulate(
     restart, stats = trajectory.restart, trajectory.stats
     if restart is not None and not checks.has_tracers(restart, stats):
         warn_of_steps_beyond(restart.growth, restart.steps, stats.stability, dt)
+        for sentence in system.validity.doubts(trajectory.q, trajectory.v):
+            libraries.warn(sentence)
     return trajectory
 
 

@@ -30,7 +30,9 @@ def rigid_rotation(
         linear, omega = small.cross(rate, position), small.matvec(rotation.T, rate)
         return system.formulation.velocity(rotation, q, linear, omega)
 
-    return jax.vmap(body)(rotations, positions, q.reshape(len(system.names), -1)).reshape(-1)
+    of_bodies = jax.vmap(body)(rotations, positions, system.split(q)).reshape(-1)
+    # Amplitudes are constant in a rotation of all as one.
+    return jnp.pad(of_bodies, (0, system.nv - of_bodies.size))
 
 
 def bracket(space: AbstractSpace, v: Velocity) -> Float[Array, "nv nv"]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -24,6 +25,18 @@ class Algebra(eqx.Module):
     """
 
     system: Any
+
+    def momentum(
+        self, t: Time, q: Configuration, v: Velocity, u: Float[Array, " nu"] | None
+    ) -> Velocity:
+        """M(q) v (nv,), without the matrix; t and u do not change it."""
+        system, at_rest = self.system, jnp.zeros_like(v)
+        none = jnp.zeros(system.nc, v.dtype)
+
+        def residual(acceleration: Velocity) -> Velocity:
+            return system.residual(t, q, at_rest, acceleration, none, u)
+
+        return jax.jvp(residual, (at_rest,), (v,))[1]
 
     def saddle(self, t: Time, q: Configuration) -> AbstractSaddle:
         """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""

@@ -35,6 +35,10 @@ class Validity(eqx.Module):
         """Sentence on a law that does not describe this instant, or None."""
         return None
 
+    def doubts(self, q: Float[Array, "instants nq"], v: Float[Array, "instants nv"]) -> list[str]:
+        """Sentences on what the model leaves out of a run that ends well, with these saved rows."""
+        return []
+
     def singular(self, t: Time, q: Configuration) -> str | None:
         """Sentence on a singular part of the equations of motion at q, or None."""
         return None

@@ -103,6 +103,8 @@ def _works(system: AbstractMultibodySystem, run: Instants, given: RunInputs | No
     works = [(names[place], work(*ends)) for place, *ends in forces]
     for label, power in begin.joints.items():
         works.append((f"joint {', '.join(map(str, label))}", work(power, end.joints[label])))
+    for name, power in begin.bodies.items():
+        works.append((f"within {name}", work(power, end.bodies[name])))
     return works
 
 

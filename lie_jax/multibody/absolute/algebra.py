@@ -2,16 +2,22 @@
 
 from typing_extensions import override
 
-from lie_jax.multibody.absolute import along_graph, elements, elimination, linearization
+from lie_jax.multibody.absolute import along_graph, elimination, flexible_blocks, linearization
 from lie_jax.multibody.absolute.along_graph import AbstractOrder, Part
+from lie_jax.multibody.absolute.attachments import Attachments
 from lie_jax.multibody.absolute.linearization import ElementReactions
-from lie_jax.multibody.coordinates.base import AbstractCoordinates
-from lie_jax.multibody.stacking import Groups
 from lie_jax.systems.algebra import Algebra
 
 
 class AbsoluteAlgebra(Algebra):
     """Matrices in blocks along the joints, for many bodies; of full size for few."""
+
+    @override
+    def momentum(self, t, q, v, u):
+        if not self.system.flexibility.groups:
+            return super().momentum(t, q, v, u)
+        # The residual is many times the code of the mass matrices of flexible bodies.
+        return linearization.product(self.system.mass_blocks(q), self.system.layout, v)
 
     @override
     def saddle(self, t, q):
@@ -22,33 +28,37 @@ class AbsoluteAlgebra(Algebra):
         system, order = self.system, self.order
         if order is None:
             return super().step_saddle(t, q, x)
-        pose, frames = system.frames(q)
-        masses = elements.masses(system.bodies, pose.rotation, frames)
-        columns, coordinate_columns = system.columns(t, q, pose, frames)
-        operators = linearization.tangent_operators(system.formulation, x)
+        pose, at = system.attachments(q)
+        columns, coordinate_columns = system.columns(t, q, pose, at)
+        operators = linearization.tangent_operators(system.layout, x)
         border = along_graph.border(coordinate_columns, operators)
         joints = along_graph.joint_blocks(order.graph, columns, operators)
-        return order.matrix([Part([elements.diagonal(masses)])], border, joints)
+        return order.matrix([Part(system.mass_blocks(q))], border, joints)
 
     @override
     def position_reactions(self, t, q):
+        system = self.system
         if self.stabilized_order is None:
             return super().position_reactions(t, q)
-        return ElementReactions(*self.system.columns(t, q, *self.system.frames(q)))
+        columns, coordinate_columns = system.columns(t, q, *system.attachments(q))
+        return ElementReactions(columns, coordinate_columns, system.layout)
 
     @property
     def order(self) -> AbstractOrder | None:
         """Order of the elimination along joints and forces, None if the full matrix is solved."""
-        if not self.system.formulation.keeps_rotations:
+        if not self.system.in_blocks:
             return None
-        return elimination.order_of(*self._parts)
+        return elimination.order_of(self.system.layout, self._connections)
 
     @property
     def stabilized_order(self) -> AbstractOrder | None:
         """Order of a stabilised step, None if the full matrix is to be solved."""
-        return None if self.order is None else elimination.stabilized_order_of(*self._parts)
+        if not self.system.in_blocks:
+            return None
+        return elimination.stabilized_order_of(self.system.layout, self._connections)
 
     @property
-    def _parts(self) -> tuple[int, AbstractCoordinates, Groups, Groups]:
+    def _connections(self) -> elimination.Connections:
         system = self.system
-        return len(system.names), system.formulation, system.joints, system.forces
+        at = Attachments(table=flexible_blocks.table(system.flexibility, system.layout))
+        return elimination.connections_of(system.joints, system.forces, at)

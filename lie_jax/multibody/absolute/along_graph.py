@@ -64,6 +64,11 @@ class GraphOrder(AbstractOrder):
     @override
     def matrix(self, parts, border, joints):
         total = [] if border is None else [diagonal(border)]
+        missing = self.graph.missing[:, : self.graph.bodies]
+        if missing.any():
+            dtype = parts[0].blocks[0].values.dtype
+            identity = jnp.eye(len(missing), dtype=dtype)
+            total.append(diagonal(identity[:, :, None] * missing[:, None]))
         for part in parts:
             sums = sum_by_place(part.blocks)
             values = times(sums.values, pick_bodies(sums.columns, part.operators))

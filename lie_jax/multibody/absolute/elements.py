@@ -6,7 +6,6 @@ the frames F of its bodies: hybrid velocities are F v. Arrays have bodies or ele
 axis.
 """
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,14 +20,13 @@ from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.body import MassProperties, MotionMatrices
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody import constraints, stacking
+from lie_jax.multibody.absolute.attachments import Attachments, Matrices
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.stacking import Groups
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import small
 from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces import derivatives
 
-# Matrices (rows, columns, count) of bodies or elements.
-Matrices = Float[Array, "_ _ _"]
 # Frames F of bodies; None for hybrid velocities.
 Frames = Matrices | None
 
@@ -141,20 +139,21 @@ def body_matrices(
     return jax.vmap(matrices, out_axes=-1)(bodies, *motion[:3], wrenches, multipliers)
 
 
-def joint_columns(joints: Groups, t: Array, pose: BodyPose, frames: Frames) -> list[JointColumns]:
-    """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
+def joint_columns(joints: Groups, t: Array, pose: BodyPose, at: Attachments) -> list[JointColumns]:
+    """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back to nodes."""
     groups, all_columns = [], constraints.unit_reactions(joints, t, pose)
     for group, columns in zip(joints, all_columns, strict=True):
-        pulled = map(_pullback, itertools.repeat(frames), group.bodies, columns)
-        groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
+        pulled = itertools.chain(*map(at.pull, group.bodies, columns))
+        nodes, values = zip(*pulled, strict=True)
+        groups.append(JointColumns(nodes, values, group.element.velocity_rows))
     return groups
 
 
 def joint_rates(
-    joints: Groups, t: Array, motion: Motion, frames: tuple[Matrices, Matrices] | None
+    joints: Groups, t: Array, motion: Motion, at: Attachments
 ) -> list[tuple[Matrices, ...]]:
     """Transposed derivatives (nv, rows, count) of the constraints' rates along the velocities of
-    the bodies at each slot; `frames` with their derivatives.
+    the nodes of `joint_columns`.
     """
     groups = []
     for group in joints:
@@ -164,15 +163,9 @@ def joint_rates(
             (*motion.pose, *motion.velocity),
             out_axes=-1,
         )
-        slots = []
-        for slot, bodies in enumerate(group.bodies):
-            along, by_velocity = (change[slot] for change in changes)
-            if frames is not None:
-                # Hybrid velocities change with q, too, while v is constant.
-                parts = map(_pullback, frames, (bodies, bodies), (along, by_velocity))
-                along = functools.reduce(jnp.add, parts)
-            slots.append(along)
-        groups.append(tuple(slots))
+        # Hybrid velocities change with q, too, while v is constant.
+        pulled = itertools.chain(*map(at.pull, group.bodies, *changes))
+        groups.append(tuple(values for _, values in pulled))
     return groups
 
 
@@ -210,15 +203,8 @@ def _rate_derivatives(t, element, poses, velocities):
     return tuple(x.reshape(-1, len(poses), 6).transpose(1, 2, 0) for x in changes)
 
 
-def _pullback(frames: Frames, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
-    """Fᵀ of bodies times columns of hybrid wrenches."""
-    if frames is None:
-        return wrenches
-    return small.matmul(gather.pick(bodies, frames, axis=2).swapaxes(0, 1), wrenches)
-
-
 def joint_blocks(
-    joints: Groups, multipliers: list[Array], t: Array, pose: BodyPose, frames: Frames
+    joints: Groups, multipliers: list[Array], t: Array, pose: BodyPose, at: Attachments
 ) -> list[Blocks]:
     """Stiffness of the joints under their multipliers (count, rows)."""
 
@@ -231,21 +217,14 @@ def joint_blocks(
         pairs = itertools.product(group.bodies, repeat=2)
         for (rows, columns), values in zip(pairs, stiffness, strict=True):
             if values is not None and max(rows) >= 0 and max(columns) >= 0:
-                if frames is not None:
-                    pulled = _pullback(frames, rows, values)
-                    values = small.matmul(pulled, gather.pick(columns, frames, axis=2))
-                blocks.append(Blocks(rows, columns, values))
+                blocks.append(at.between(rows, columns, values))
     return blocks
 
 
 def force_blocks(
-    forces: Groups,
-    t: Array,
-    u: Array | None,
-    motion: Motion,
-    frames: tuple[Matrices, Matrices] | None,
+    forces: Groups, t: Array, u: Array | None, motion: Motion, at: Attachments
 ) -> tuple[list[Blocks], list[Blocks]]:
-    """Stiffness and damping of minus the forces; `frames` with their derivatives."""
+    """Stiffness and damping of minus the forces."""
     stiffness, damping = [], []
     for group in forces:
         free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
@@ -261,16 +240,9 @@ def force_blocks(
         for (i, row), (j, column) in itertools.product(enumerate(free), repeat=2):
             rows, columns = group.bodies[row], group.bodies[column]
             along, rates = (-change[i, j] for change in changes)
-            if frames is not None:
-                along, rates = (_pullback(frames[0], rows, x) for x in (along, rates))
-                frame = gather.pick(columns, frames[0], axis=2)
-                along = small.matmul(along, frame)
-                # Hybrid velocities change with q, too, while v is constant.
-                change = gather.pick(columns, frames[1], axis=2)
-                along = along + small.matmul(rates, change)
-                rates = small.matmul(rates, frame)
-            stiffness.append(Blocks(rows, columns, along))
-            damping.append(Blocks(rows, columns, rates))
+            # Hybrid velocities change with q, too, while v is constant.
+            stiffness.append(at.between(rows, columns, along, rates))
+            damping.append(at.between(rows, columns, rates))
     return stiffness, damping
 
 

@@ -9,11 +9,12 @@ them along the graph of bodies and joints, see `lie_jax.numerics.block_graph`.
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lie_jax.multibody.absolute.along_forest import ForestOrder
 from lie_jax.multibody.absolute.along_graph import AbstractOrder, GraphOrder
-from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.absolute.attachments import Attachments
+from lie_jax.multibody.absolute.layout import Layout
 from lie_jax.multibody.stacking import Connected
 from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
 from lie_jax.numerics.graphs import Graph
@@ -25,47 +26,56 @@ Ends = tuple[tuple[int, ...], ...]
 Edge = tuple[int, int]
 
 
-def order_of(
-    n: int,
-    space: AbstractCoordinates,
-    joints: Sequence[Connected],
-    forces: Sequence[Connected],
-) -> AbstractOrder | None:
-    """Order for n bodies with coordinates of this space, or None if the full matrix is to be
-    solved.
-
-    None for few bodies; a graph for velocity constraints, and where joints or forces close a loop.
+class Connections(NamedTuple):
+    """Nodes that each joint connects (slots of nodes, rows, velocity rows), by kind, those that
+    forces do, and those of each flexible body.
     """
-    if n < MANY_BODIES:
-        return None
-    return _order(n, space, joints, forces, False)
+
+    joints: tuple[tuple[Ends, int, int], ...]
+    forces: tuple[Ends, ...]
+    clusters: Ends
 
 
-def stabilized_order_of(
-    n: int, space: AbstractCoordinates, joints: Sequence[Connected], forces: Sequence[Connected]
-) -> AbstractOrder | None:
+def connections_of(
+    joints: Sequence[Connected], forces: Sequence[Connected], at: Attachments
+) -> Connections:
+    """Connections of stacked joints and forces."""
+    kinds = [(at.nodes(g.bodies), g.element.rows, g.element.velocity_rows) for g in joints]
+    parts = [tuple(node for node, _ in of_slot) for of_slot in at.table or ()]
+    clusters = dict.fromkeys(nodes for nodes in parts if len(nodes) > 1)
+    return Connections(tuple(kinds), tuple(at.nodes(g.bodies) for g in forces), tuple(clusters))
+
+
+def order_of(layout: Layout, connections: Connections) -> AbstractOrder | None:
+    """Order for the nodes of velocities, or None if the full matrix is to be solved.
+
+    None for few nodes; a graph for velocity constraints, for flexible bodies, and where joints or
+    forces close a loop.
+    """
+    return _order(layout, connections, False)
+
+
+def stabilized_order_of(layout: Layout, connections: Connections) -> AbstractOrder | None:
     """Order of a stabilised step, as `order_of`.
 
-    A body has its velocities x, the multipliers of its own constraints, its auxiliary unknowns
+    A node has its velocities x, the multipliers of its own constraints, its auxiliary unknowns
     z = x - Nᵀη and the η of its own constraints; a joint has its multipliers and its η. With z no
     derivative of a force by positions couples a body with the η of other bodies' joints.
     """
-    if n < MANY_BODIES:
+    return _order(layout, connections, True)
+
+
+def _order(layout: Layout, connections: Connections, is_stabilized: bool) -> AbstractOrder | None:
+    numbers, kinds = layout.numbers, connections.joints
+    if len(numbers) < MANY_BODIES:
         return None
-    return _order(n, space, joints, forces, True)
-
-
-def _order(n, space, joints, forces, is_stabilized) -> AbstractOrder:
-    kinds = _kinds(joints)
-    graph = _graph(n, space.nv, space.rows, kinds, is_stabilized)
+    graph = _graph(numbers, layout.space.nv, layout.formulation.rows, kinds, is_stabilized)
+    if connections.clusters:
+        return GraphOrder(graph._replace(clusters=connections.clusters))
     if any(velocity_rows for *_, velocity_rows in kinds):
         return GraphOrder(graph)
-    forest = _forest(n, tuple(pairs for pairs, *_ in kinds), tuple(g.bodies for g in forces))
+    forest = _forest(layout.bodies, tuple(pairs for pairs, *_ in kinds), connections.forces)
     return GraphOrder(graph) if forest is None else ForestOrder(graph, *forest)
-
-
-def _kinds(joints: Sequence[Connected]) -> tuple[tuple[Ends, int, int], ...]:
-    return tuple((g.bodies, g.element.rows, g.element.velocity_rows) for g in joints)
 
 
 @lru_cache(maxsize=64)
@@ -110,22 +120,28 @@ def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _graph(
-    n: int, size: int, own: int, joints: tuple[tuple[Ends, int, int], ...], stabilized: bool
+    nodes: tuple[tuple[int, ...], ...],
+    velocities: int,
+    own: int,
+    joints: tuple[tuple[Ends, int, int], ...],
+    stabilized: bool,
 ) -> Graph:
     # The unknowns are counted as by `RigidBodySystem`, then η, then auxiliary ones.
-    bodies, connections, ends = [], [], []
-    velocity, position = itertools.count(), itertools.count(n * size)
+    n, bodies, connections, ends = len(nodes), [], [], []
+    position = itertools.count(velocities)
     rows = sum(rows * len(bodies[0]) for bodies, rows, _ in joints)
-    of_coordinates = itertools.count(n * size + rows)
-    rate = itertools.count(n * size + rows + n * own)
-    total = n * size + rows + n * own + sum(r * len(b[0]) for b, _, r in joints)
-    eta = total - n * size
+    of_coordinates = itertools.count(velocities + rows)
+    rate = itertools.count(velocities + rows + n * own)
+    total = velocities + rows + n * own + sum(r * len(b[0]) for b, _, r in joints)
+    eta = total - velocities
     last = total + rows + n * own if stabilized else total
     auxiliary = itertools.count(last)
-    for _ in range(n):
-        numbers = [*itertools.islice(velocity, size), *itertools.islice(of_coordinates, own)]
+    for velocity in nodes:
+        multipliers = [*itertools.islice(of_coordinates, own)]
+        numbers = [*velocity, *multipliers]
         if stabilized:
-            numbers += [*itertools.islice(auxiliary, size), *(k + eta for k in numbers[size:])]
+            numbers += [number if number < 0 else next(auxiliary) for number in velocity]
+            numbers += [number + eta for number in multipliers]
         bodies.append(tuple(numbers))
     for pairs, rows, velocity_rows in joints:
         # The ground is vertex n.
@@ -136,7 +152,7 @@ def _graph(
                 numbers += [k + eta for k in numbers[:rows]]
             connections.append(tuple(numbers))
     after = (*[()] * n, *_bodies_before(n, ends))
-    bordered = (size, own) if own else None
+    bordered = (len(nodes[0]), own) if own else None
     return Graph((*bodies, *connections), after, n, last, bordered)
 
 

@@ -13,17 +13,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.multibody.absolute import along_graph
 from lie_jax.multibody.absolute.along_graph import AbstractOrder, Operators, Part
-from lie_jax.multibody.absolute.elements import JointColumns, Matrices, diagonal
-from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.absolute.elements import JointColumns, Matrices
+from lie_jax.multibody.absolute.layout import Layout
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces.base import AbstractVectorSpace
-from lie_jax.spaces.products import Power
 from lie_jax.systems.linearization import (
     AbstractLinearization,
     AbstractReactions,
@@ -35,20 +35,20 @@ from lie_jax.systems.linearization import (
 
 
 class ElementLinearization(AbstractLinearization):
-    """Linearization in blocks: M (nv, nv, N), parts of K and C, and the columns of Bᵀ.
+    """Linearization in blocks: parts of M, K and C, and the columns of Bᵀ, in a `layout` of nodes.
 
-    `coordinate_columns` (nv, rows, N) are those of the constraints among coordinates. `joint_rates`
-    and `coordinate_rates` return the derivatives of the constraints' rates as in `elements`,
-    `rates` is the same for a velocity as in `AbstractDenseLinearization`. With an `order` of
-    elimination the step's matrix has blocks along the forest or the graph of bodies and joints,
-    that of a stabilised step in the order `stabilized_order`.
+    `coordinate_columns` (nv, rows, nodes) are those of the constraints among coordinates.
+    `joint_rates` and `coordinate_rates` return the derivatives of the constraints' rates as in
+    `elements`, `rates` is the same for a velocity as in `AbstractDenseLinearization`. With an
+    `order` of elimination the step's matrix has blocks along the forest or the graph of bodies and
+    joints, that of a stabilised step in the order `stabilized`.
     """
 
-    formulation: AbstractCoordinates
+    layout: Layout
     order: AbstractOrder | None = eqx.field(static=True)
     stabilized: AbstractOrder | None = eqx.field(static=True)
     residual: Float[Array, " nv"]
-    mass: Matrices
+    mass: Sequence[Blocks]
     stiffness: Sequence[Blocks]
     damping: Sequence[Blocks]
     joints: Sequence[JointColumns]
@@ -60,22 +60,22 @@ class ElementLinearization(AbstractLinearization):
     @override
     def dense(self):
         return MatrixLinearization(
-            space=Power(self.formulation, self.mass.shape[2]),
+            space=self.layout.space,
             residual=self.residual,
-            constraints=constraint_rows(self.joints, self.coordinate_columns),
+            constraints=constraint_rows(self.joints, self.coordinate_columns, self.layout),
             bounds=None,
             rates=self.rates,
             velocity_rows=self._velocity_rows,
-            mass=full([diagonal(self.mass)], self.mass),
-            stiffness=full(self.stiffness, self.mass),
-            damping=full(self.damping, self.mass),
+            mass=full(self.mass, self.layout, self.residual.dtype),
+            stiffness=full(self.stiffness, self.layout, self.residual.dtype),
+            damping=full(self.damping, self.layout, self.residual.dtype),
         )
 
     @override
     def step_matrix(self, x, stiffness, damping, mass=1.0):
         if self.order is None:
             return self.dense().step_matrix(x, stiffness, damping, mass)
-        operators, rates, factor = tangent_operators(self.formulation, x), None, 1.0
+        operators, rates, factor = tangent_operators(self.layout, x), None, 1.0
         if self._velocity_rows:
             rates, factor = self.joint_rates(), stiffness / damping
         graph = self.order.graph
@@ -90,7 +90,7 @@ class ElementLinearization(AbstractLinearization):
             return super().stabilized_matrix(x, stiffness, damping, reactions)
         # The algebra of a system with this order has such reactions.
         reactions = cast(ElementReactions, reactions)
-        operators, factor = tangent_operators(self.formulation, x), stiffness / damping
+        operators, factor = tangent_operators(self.layout, x), stiffness / damping
         border = along_graph.stabilized_border(
             self.coordinate_columns,
             self.coordinate_rates(),
@@ -107,19 +107,20 @@ class ElementLinearization(AbstractLinearization):
 
     def _direct(self, damping: Factor, mass: Factor = 1.0) -> Part:
         """Blocks of m M and d C."""
-        scaled = (blocks._replace(values=damping * blocks.values) for blocks in self.damping)
-        return Part([diagonal(mass * self.mass), *scaled])
+        pairs = ((mass, self.mass), (damping, self.damping))
+        return Part([b._replace(values=x * b.values) for x, blocks in pairs for b in blocks])
 
     @property
     def _velocity_rows(self) -> int:
         return sum(group.velocity_rows * group.number for group in self.joints)
 
 
-def full(blocks: Sequence[Blocks], like: Matrices) -> Float[Array, "nv nv"]:
+def full(blocks: Sequence[Blocks], layout: Layout, dtype: DTypeLike) -> Float[Array, "nv nv"]:
     """The matrix of full size with these blocks."""
-    size, _, n = like.shape
+    size, n = layout.size, len(layout.numbers)
     if not blocks:
-        return jnp.zeros((n * size, n * size), like.dtype)
+        nv = layout.space.nv
+        return jnp.zeros((nv, nv), dtype)
     rows, columns = (sum(bodies, ()) for bodies in zip(*(b[:2] for b in blocks), strict=True))
     values = jnp.concatenate([b.values for b in blocks], axis=2)
     places = tuple(
@@ -132,21 +133,35 @@ def full(blocks: Sequence[Blocks], like: Matrices) -> Float[Array, "nv nv"]:
         # A product with 0 and 1 would grow with the cube of n. One gather serves all blocks: XLA
         # would repeat the computation of its operand for each of many.
         summed = gather.add_up_by_table(places, values, n * n, axis=2)
-    return summed.reshape(size, size, n, n).transpose(2, 0, 3, 1).reshape(n * size, n * size)
+    flat = summed.reshape(size, size, n, n).transpose(2, 0, 3, 1).reshape(n * size, n * size)
+    return layout.velocities(layout.velocities(flat).T).T
+
+
+def product(
+    blocks: Sequence[Blocks], layout: Layout, v: Float[Array, " nv"]
+) -> Float[Array, " nv"]:
+    """Product of the matrix with these blocks and a velocity."""
+    nodes, n = layout.at_nodes(v), len(layout.numbers)
+    total = jnp.zeros_like(nodes)
+    for rows, columns, values in blocks:
+        moved = small.matvec(values, gather.pick(columns, nodes, axis=1))
+        total = total + gather.add_up(rows, moved, n, axis=1)
+    return layout.velocities(total.T.reshape(-1))
 
 
 class ElementReactions(AbstractReactions):
     """Reactions of position constraints by the columns of Bᵀ of joints, and of coordinates (nv,
-    rows, N).
+    rows, nodes).
     """
 
     joints: Sequence[JointColumns]
     coordinate_columns: Matrices
+    layout: Layout
 
     @property
     @override
     def rows(self):
-        rows = constraint_rows(self.joints, self.coordinate_columns)
+        rows = constraint_rows(self.joints, self.coordinate_columns, self.layout)
         velocities = sum(group.velocity_rows * group.number for group in self.joints)
         return rows[: rows.shape[0] - velocities]
 
@@ -167,13 +182,13 @@ class ElementReactions(AbstractReactions):
             part = multipliers[first:].reshape(n, own).T
             forces = small.matvec(self.coordinate_columns, part)
             total = total + forces
-        return total.T.reshape(-1)
+        return self.layout.velocities(total.T.reshape(-1))
 
 
 def constraint_rows(
-    joints: Sequence[JointColumns], coordinate_columns: Matrices
+    joints: Sequence[JointColumns], coordinate_columns: Matrices, layout: Layout
 ) -> Float[Array, "nc nv"]:
-    """B of all bodies from the columns of Bᵀ.
+    """B of all nodes from the columns of Bᵀ.
 
     Rows are in the order of `RigidBodySystem`: position constraints of joints, then those among
     coordinates, then velocity constraints of joints.
@@ -200,15 +215,22 @@ def constraint_rows(
             part.append(rows.reshape(-1, n * rows.shape[3]))
     coordinates = embed(tuple(range(n)), coordinate_columns)
     flat = coordinates.reshape(-1, n * coordinates.shape[3])
-    return jnp.concatenate([*positions, flat, *velocities])
+    return layout.velocities(jnp.concatenate([*positions, flat, *velocities]).T).T
 
 
-def tangent_operators(space: AbstractCoordinates, x: Increment) -> Operators:
-    """Tangent operators of all bodies at their local coordinates; None for the identity."""
+def tangent_operators(layout: Layout, x: Increment) -> Operators:
+    """Tangent operators of all nodes at their local coordinates; None for the identity."""
+    space = layout.formulation
     if x is None or isinstance(space, AbstractVectorSpace):
         return None
-    first = 3 if space.hybrid else 0
+    first, count = 3 if space.hybrid else 0, layout.bodies * space.nv
     basis = jnp.eye(space.nv, dtype=jax.tree.leaves(x)[0].dtype)[first:]
-    return jax.vmap(lambda x: tangent_columns(space, x, basis)[first:], out_axes=2)(
-        jax.tree.map(lambda x: x.reshape(-1, space.nv), x)
+    operators = jax.vmap(lambda x: tangent_columns(space, x, basis)[first:], out_axes=2)(
+        jax.tree.map(lambda x: x[:count].reshape(-1, space.nv), x)
     )
+    others = len(layout.numbers) - layout.bodies
+    if not others:
+        return operators
+    # Amplitudes are their own local coordinates.
+    identity = jnp.eye(len(basis), dtype=operators.dtype)[:, :, None]
+    return jnp.concatenate([operators, jnp.repeat(identity, others, axis=2)], axis=2)

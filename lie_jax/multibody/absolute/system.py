@@ -9,42 +9,54 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
+from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
-from lie_jax.multibody import constraints, readings, stacking, turns
-from lie_jax.multibody.absolute import elements, linearization
+from lie_jax.multibody import arguments, constraints, readings, stacking, turns
+from lie_jax.multibody.absolute import assembly, elements, flexible_blocks, linearization
 from lie_jax.multibody.absolute.algebra import AbsoluteAlgebra
-from lie_jax.multibody.absolute.linearization import ElementLinearization
+from lie_jax.multibody.absolute.attachments import Attachments, Matrices
+from lie_jax.multibody.absolute.flexible import Flexibility, Loads, moving_bodies
+from lie_jax.multibody.absolute.layout import Layout
 from lie_jax.multibody.absolute.validity import AbsoluteValidity
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.readings import Labels
 from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import AbstractMultibodySystem, Instant
 from lie_jax.numerics import waits
-from lie_jax.spaces.products import Power
+from lie_jax.numerics.block_graph import Blocks
+from lie_jax.spaces.base import AbstractSpace
 
 
 class RigidBodySystem(AbstractMultibodySystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
 
     q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates
-    of the formulation. `labels` are those of the joints in readings. Constraints are those of
-    joints on positions, then those among coordinates of each body, then those of joints on
-    velocities; joints stand by kind.
+    of the formulation, then amplitudes of flexible bodies and their rates. Slots of motion are the
+    bodies, then their `interfaces`. `labels` are those of joints in readings. Constraints are those
+    of joints on positions, among coordinates of each body, of joints on velocities, each by kind.
     """
 
     joints: tuple[Connected, ...]
     formulation: AbstractCoordinates
+    flexibility: Flexibility
     labels: Labels = eqx.field(static=True)
+    interfaces: tuple[str, ...] = eqx.field(static=True)
 
     @property
-    def space(self) -> Power:
-        """The configuration space of all bodies."""
-        return Power(self.formulation, len(self.names))
+    def space(self) -> AbstractSpace:
+        """The configuration space of all bodies, then of all amplitudes."""
+        return self.layout.space
+
+    @property
+    def layout(self) -> Layout:
+        """Nodes of the velocities."""
+        return Layout(self.formulation, len(self.names), self.flexibility.modes)
 
     @property
     def nc(self) -> int:
@@ -69,27 +81,82 @@ class RigidBodySystem(AbstractMultibodySystem):
     def poses(self, q):
         checks.instant("q", q, self.nq)
         # Without the barrier XLA repeats the rotations for each of their many uses.
-        return jax.lax.optimization_barrier(jax.vmap(self.formulation.pose)(self._split(q)))
+        return jax.lax.optimization_barrier(jax.vmap(self.formulation.pose)(self.split(q)))
+
+    @override
+    def poses_by_slot(self, q):
+        return self.flexibility.frames(BodyPose(*self.poses(q)), self.all_amplitudes(q))
+
+    @property
+    @override
+    def names_by_slot(self):
+        return *self.names, *self.interfaces
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, one block a body; singular along what redundant coordinates forbid."""
-        pose, frames = self.frames(q)
-        blocks = elements.masses(self.bodies, pose.rotation, frames)
-        return linearization.full([elements.diagonal(blocks)], blocks)
+        return linearization.full(self.mass_blocks(q), self.layout, q.dtype)
+
+    def mass_blocks(self, q: Array) -> list[Blocks]:
+        """Blocks of the mass matrix."""
+        pose, frames = BodyPose(*self.poses(q)), self._frames(q)
+        rigid = elements.diagonal(elements.masses(self.rigid_bodies, pose.rotation, frames))
+        amplitudes = self.all_amplitudes(q)
+        parts = self.flexibility, self.layout, pose, amplitudes, frames
+        return [rigid, *flexible_blocks.mass_blocks(*parts)]
+
+    @override
+    def kinetic_energy(self, q, v):
+        energy = super().kinetic_energy(q, v)
+        if not self.flexibility.groups:
+            return energy
+        return energy + self.flexibility.kinetic_energy(*self._flexible_motion(q, v))
+
+    @override
+    def potential_energy(self, q):
+        energy = super().potential_energy(q)
+        if not self.flexibility.groups:
+            return energy
+        pose, amplitudes = BodyPose(*self.poses(q)), self.all_amplitudes(q)
+        return energy + self.flexibility.potential_energy(pose, self.gravity, amplitudes)
+
+    @override
+    def momentum(self, q, v):
+        momentum = super().momentum(q, v)
+        if not self.flexibility.groups:
+            return momentum
+        more = self.flexibility.momentum(*self._flexible_motion(q, v))
+        return momentum[0] + more[0], momentum[1] + more[1]
+
+    @override
+    def _body_powers(self, q, v):
+        _, (_, omega), *amplitudes = self._flexible_motion(q, v)
+        return self.flexibility.powers(self.names, omega, *amplitudes)
+
+    def amplitudes(self, q: Float[Array, "*instants nq"]) -> dict[str, Array]:
+        """Amplitudes (m,) of flexible bodies by their names; (n, m) at instants of q (n, nq)."""
+        rows = None if np.ndim(q) < 2 else len(q)
+        (q,) = arguments.arrays("amplitudes", self, rows, q=q)
+        first = len(self.names) * self.formulation.nq
+        return self.flexibility.by_name(self.names, q[..., first:])
+
+    def _flexible_motion(self, q: Array, v: Array) -> tuple[BodyPose, BodyVelocity, Array, Array]:
+        pose = BodyPose(*self.poses(q))
+        velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
+        return pose, velocity, self.all_amplitudes(q), self.all_rates(v)
 
     @override
     @waits.announce("the forces")
     def force(self, t, q, v, u=None):
         instant = self._instant(t, q, v)
-        wrench = self._missing_wrenches(instant, q, v, jnp.zeros_like(v), u)
-        return -self._pull_back(instant[1], q, wrench)
+        missing = self._missing_loads(instant, q, v, jnp.zeros_like(v), u)
+        return -self._pull_back(instant, q, missing)
 
     def constraint(self, t, q):
         """Position constraints Φ of all joints, then among the coordinates."""
-        t, pose = jnp.asarray(t, q.dtype), self.poses(q)
+        t, pose = jnp.asarray(t, q.dtype), self.poses_by_slot(q)
         values = [constraints.positions(self.joints, t, pose)]
         if self.formulation.rows:
-            values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
+            values.append(jax.vmap(self.formulation.constraint)(self.split(q)).reshape(-1))
         return jnp.concatenate(values)
 
     @override
@@ -98,46 +165,64 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     def constraint_jacobian(self, t, q):
         """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
-        if not self.formulation.keeps_rotations:
+        if not self.in_blocks:
             return super().constraint_jacobian(t, q)
-        pose, frames = self.frames(q)
-        return linearization.constraint_rows(*self.columns(t, q, pose, frames))
+        columns = self.columns(t, q, *self.attachments(q))
+        return linearization.constraint_rows(*columns, self.layout)
 
-    def frames(self, q: Array) -> tuple[BodyPose, Array | None]:
-        """Poses, and frames (6, nv, N) of the velocities, None for hybrid velocities."""
-        pose = BodyPose(*self.poses(q))
+    @property
+    def in_blocks(self) -> bool:
+        """Whether derivatives are written in blocks, by elements."""
+        flexible = self.flexibility.groups and self.formulation.rows
+        return self.formulation.keeps_rotations and not flexible
+
+    def attachments(self, q: Array) -> tuple[BodyPose, Attachments]:
+        """Poses of all slots, and how velocities move them."""
+        pose, amplitudes, frames = BodyPose(*self.poses(q)), self.all_amplitudes(q), self._frames(q)
+        at = flexible_blocks.attach(self.flexibility, self.layout, pose, amplitudes, frames)
+        return self.flexibility.frames(pose, amplitudes), at
+
+    def _frames(self, q: Array) -> Matrices | None:
+        """Frames (6, nv, N) of the velocities of bodies, None for hybrid velocities."""
         if self.formulation.hybrid:
-            return pose, None
-        return pose, elements.body_frames(self.formulation, self._split(q))
+            return None
+        return elements.body_frames(self.formulation, self.split(q))
 
     def columns(
-        self, t, q: Array, pose: BodyPose, frames: Array | None
+        self, t, q: Array, pose: BodyPose, at: Attachments
     ) -> tuple[list[elements.JointColumns], Array]:
-        """Columns of Bᵀ of the joints, and of the constraints among coordinates (nv, rows, N)."""
+        """Columns of Bᵀ of joints, and of constraints among coordinates (nv, rows, nodes)."""
         t = jnp.asarray(t, q.dtype)
         units = jnp.eye(self.formulation.rows, dtype=q.dtype)
         reaction = jax.vmap(self.formulation.reaction, (None, 0), 1)
-        coordinates = jax.vmap(lambda q: reaction(q, units), out_axes=2)(self._split(q))
-        return elements.joint_columns(self.joints, t, pose, frames), coordinates
+        coordinates = jax.vmap(lambda q: reaction(q, units), out_axes=2)(self.split(q))
+        joints = elements.joint_columns(self.joints, t, pose, at)
+        return joints, self.layout.with_amplitudes(coordinates)
 
     @override
     @waits.announce("the residual")
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         t, rotation, position, *_ = instant = self._instant(t, q, v)
-        wrench = self._missing_wrenches(instant, q, v, acceleration, u)
+        missing = self._missing_loads(instant, q, v, acceleration, u)
         if not self.formulation.keeps_rotations:
             # Bᵀλ for velocities q̇ without the Jacobian B.
             _, transpose = jax.vjp(lambda v: self.constraint_rate(t, q, v), jnp.zeros_like(v))
-            return transpose(multipliers)[0] + self._pull_back(rotation, q, wrench)
-        reaction = self._reactions(t, (rotation, position), multipliers)
-        result = self._pull_back(rotation, q, Wrench(*map(jnp.add, wrench, reaction)))
+            return transpose(multipliers)[0] + self._pull_back(instant, q, missing)
+        reaction = self.reactions_on_slots(t, (rotation, position), multipliers)
+        wrench = Wrench(*map(jnp.add, missing.wrench, reaction))
+        result = self._pull_back(instant, q, missing._replace(wrench=wrench))
         if not self.formulation.rows:
             return result
-        of_bodies = self._split(q), self._coordinate_multipliers(multipliers)
-        return result + jax.vmap(self.formulation.reaction)(*of_bodies).reshape(-1)
+        of_bodies = self.split(q), self.coordinate_multipliers(multipliers)
+        of_coordinates = jax.vmap(self.formulation.reaction)(*of_bodies).reshape(-1)
+        return result + jnp.pad(of_coordinates, (0, result.size - of_coordinates.size))
 
     @override
     def owner(self, equation):
+        bodies = len(self.names) * self.formulation.nv
+        if bodies <= equation < self.nv:
+            number = self.flexibility.body_of(equation - bodies)
+            return f"the amplitudes of body {self.names[number]!r}"
         if equation < self.nv:
             return f"body {self.names[equation // self.formulation.nv]!r}"
         row = equation - self.nv
@@ -152,55 +237,20 @@ class RigidBodySystem(AbstractMultibodySystem):
     @waits.announce("the linearization")
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
         """Residual and its derivatives, by bodies, joints and forces."""
-        if not self.formulation.keeps_rotations:
+        if not self.in_blocks:
             return super().linearization(t, q, v, acceleration, multipliers, u)
-        residual = self.residual(t, q, v, acceleration, multipliers, u)
-        t, space = jnp.asarray(t, q.dtype), self.formulation
-        pose, frames = self.frames(q)
-        velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
-        split_q, split_v, split_acceleration = map(self._split, (q, v, acceleration))
-        motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
-        if space.hybrid:
-            bodies = elements.hybrid_matrices(self.bodies, self.gravity, motion)
-        else:
-            weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
-            loads = weightless._applied_wrenches((t, *pose, *velocity), u)
-            reactions = self._reactions(t, pose, multipliers)
-            constant = Wrench(*map(jnp.subtract, reactions, loads))
-            coordinate_multipliers = self._coordinate_multipliers(multipliers)
-            bodies = elements.body_matrices(
-                space, self.bodies, self.gravity, constant, coordinate_multipliers, motion
-            )
-        by_group = self._joint_multipliers(multipliers)
-        joints = elements.joint_blocks(self.joints, by_group, t, pose, frames)
-        pair = None if frames is None else (frames, elements.frame_derivatives(space, motion))
-        stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair)
-        columns, coordinate_columns = self.columns(t, q, pose, frames)
-        return ElementLinearization(
-            formulation=space,
-            order=self.algebra.order,
-            stabilized=self.algebra.stabilized_order,
-            residual=residual,
-            mass=bodies.mass,
-            stiffness=[elements.diagonal(bodies.stiffness), *joints, *stiffness],
-            damping=[elements.diagonal(bodies.damping), *damping],
-            joints=columns,
-            coordinate_columns=coordinate_columns,
-            joint_rates=lambda: elements.joint_rates(self.joints, t, motion, pair),
-            coordinate_rates=lambda: elements.coordinate_rates(space, motion),
-            rates=self.algebra.change_of_rates(t, q, v),
-        )
+        return assembly.linearization(self, t, (q, v, acceleration), multipliers, u)
 
     @waits.announce("the accelerations")
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
-        if self._joint_rows or self.velocity_rows:
+        if self._joint_rows or self.velocity_rows or self.flexibility.groups:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
         instant = self._instant(t, q, v)
         applied, (_, rotation, _, _, omega) = self._applied_wrenches(instant, u), instant
         linear, angular = jax.vmap(rigid.forward_dynamics)(self.bodies, rotation, omega, *applied)
         return jax.vmap(self.formulation.acceleration)(
-            rotation, self._split(q), self._split(v), linear, angular
+            rotation, self.split(q), self.split(v), linear, angular
         ).reshape(-1)
 
     @override
@@ -230,8 +280,11 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def _instant(self, t, q, v):
-        rotation, position = self.poses(q)
-        return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
+        pose, amplitudes = BodyPose(*self.poses(q)), self.all_amplitudes(q)
+        velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
+        slots = self.flexibility.frames(pose, amplitudes)
+        moving = self.flexibility.velocities(pose, velocity, amplitudes, self.all_rates(v))
+        return jnp.asarray(t, q.dtype), *slots, *moving
 
     @property
     @override
@@ -240,7 +293,8 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def translate(self, q, shift):
-        return jax.vmap(self.formulation.translate)(self._split(q), shift).reshape(-1)
+        moved = jax.vmap(self.formulation.translate)(self.split(q), shift).reshape(-1)
+        return jnp.concatenate([moved, self.all_amplitudes(q)])
 
     @override
     def joint_points(self):
@@ -259,7 +313,7 @@ class RigidBodySystem(AbstractMultibodySystem):
     @override
     def _joint_coordinates(self, q, v, t):
         def at(q):
-            return readings.coordinates(self.joints, self.labels, self.poses(q))
+            return readings.coordinates(self.joints, self.labels, self.poses_by_slot(q))
 
         if q.ndim == 1:
             return at(q)
@@ -269,40 +323,78 @@ class RigidBodySystem(AbstractMultibodySystem):
     def _constraints(self, q):
         return self.joints, self.labels
 
-    def _split(self, flat: Array) -> Array:
-        return flat.reshape(len(self.names), -1)
+    def split(self, flat: Array) -> Array:
+        """Coordinates or velocities of bodies (N, ...)."""
+        beyond = sum(self.flexibility.modes)
+        return flat[: flat.size - beyond].reshape(len(self.names), -1)
+
+    def all_amplitudes(self, q: Array) -> Array:
+        """Amplitudes of all flexible bodies, kind by kind."""
+        return q[len(self.names) * self.formulation.nq :]
+
+    def all_rates(self, v: Array) -> Array:
+        """Rates of these amplitudes, or their accelerations of accelerations."""
+        return v[len(self.names) * self.formulation.nv :]
+
+    @property
+    def rigid_bodies(self) -> MassProperties:
+        """Mass properties of the bodies, undeformed, without those of further slots."""
+        return jax.tree.map(lambda x: x[: len(self.names)], self.bodies)
 
     def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
         checks.instant("v", v, self.nv)
-        return jax.vmap(self.formulation.hybrid_velocity)(rotation, self._split(q), self._split(v))
+        return jax.vmap(self.formulation.hybrid_velocity)(rotation, self.split(q), self.split(v))
 
     def _inertia_forces(
         self, rotation: Array, q: Array, v: Array, omega: Array, dv: Array
     ) -> Wrench:
         linear, angular = jax.vmap(self.formulation.hybrid_acceleration)(
-            rotation, self._split(q), self._split(v), self._split(dv)
+            rotation, self.split(q), self.split(v), self.split(dv)
         )
         return Wrench(
-            *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, angular)
+            *jax.vmap(rigid.inverse_dynamics)(self.rigid_bodies, rotation, omega, linear, angular)
         )
 
-    def _missing_wrenches(
+    def _missing_loads(
         self, instant: Instant, q: Array, v: Array, acceleration: Array, u: Array | None
-    ) -> Wrench:
-        """Wrenches that the bodies' motion needs, less those that act on them."""
-        inertia = self._inertia_forces(instant[1], q, v, instant[4], acceleration)
-        return Wrench(*map(jnp.subtract, inertia, self._applied_wrenches(instant, u)))
+    ) -> Loads:
+        """Wrenches on slots, and forces along amplitudes, that the bodies' motion needs, less those
+        that act.
+        """
+        n = len(self.names)
+        rotation, position, linear, omega = (x[:n] for x in instant[1:])
+        inertia = self._inertia_forces(rotation, q, v, omega, acceleration)
+        along = jnp.zeros(0, q.dtype)
+        if self.flexibility.groups:
+            split = self.split(q), self.split(v), self.split(acceleration)
+            of_bodies = BodyPose(rotation, position), BodyVelocity(linear, omega)
+            motion = elements.Motion(*split, *of_bodies)
+            amplitudes = self.all_amplitudes(q), self.all_rates(v), self.all_rates(acceleration)
+            moving = moving_bodies(self.formulation, self.gravity, motion, amplitudes)
+            added, along = self.flexibility.forces(moving)
+            more = ((0, self.flexibility.interfaces), (0, 0))
+            inertia = Wrench(*(jnp.pad(x + y, more) for x, y in zip(inertia, added, strict=True)))
+        applied = self._applied_wrenches(instant, u)
+        return Loads(Wrench(*map(jnp.subtract, inertia, applied)), along)
 
-    def _pull_back(self, rotation: Array, q: Array, wrench: Wrench) -> Array:
-        return jax.vmap(self.formulation.generalized_force)(
-            rotation, self._split(q), *wrench
+    def _pull_back(self, instant: Instant, q: Array, loads: Loads) -> Array:
+        n = len(self.names)
+        pose = BodyPose(instant[1][:n], instant[2][:n])
+        pulled = self.flexibility.pull_back(pose, self.all_amplitudes(q), loads.wrench)
+        of_bodies = jax.vmap(self.formulation.generalized_force)(
+            pose.rotation, self.split(q), *pulled.wrench
         ).reshape(-1)
+        return jnp.concatenate([of_bodies, loads.along + pulled.along])
 
-    def _joint_multipliers(self, multipliers: Array) -> list[Array]:
+    def joint_multipliers(self, multipliers: Array) -> list[Array]:
+        """Multipliers of each group of joints."""
         return stacking.split(self.joints, multipliers, self.nc - self.velocity_rows)
 
-    def _coordinate_multipliers(self, multipliers: Array) -> Float[Array, "bodies rows"]:
-        return self._split(multipliers[self._joint_rows : self.nc - self.velocity_rows])
+    def coordinate_multipliers(self, multipliers: Array) -> Float[Array, "bodies rows"]:
+        """Multipliers of the constraints among coordinates."""
+        of_coordinates = multipliers[self._joint_rows : self.nc - self.velocity_rows]
+        return of_coordinates.reshape(len(self.names), -1)
 
-    def _reactions(self, t: Array, pose: tuple[Array, Array], multipliers: Array) -> Wrench:
-        return constraints.reactions(self.joints, t, pose, self._joint_multipliers(multipliers))
+    def reactions_on_slots(self, t: Array, pose: tuple[Array, Array], multipliers: Array) -> Wrench:
+        """Hybrid wrenches of all joints."""
+        return constraints.reactions(self.joints, t, pose, self.joint_multipliers(multipliers))

@@ -7,7 +7,8 @@ from typing_extensions import override
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.multibody import constraints, stacking
-from lie_jax.multibody.absolute import elements
+from lie_jax.multibody.absolute import elements, flexible_limits
+from lie_jax.multibody.absolute.attachments import Attachments
 from lie_jax.multibody.stacking import Groups
 from lie_jax.multibody.validity import MultibodyValidity
 from lie_jax.systems.system import Time
@@ -18,7 +19,7 @@ class AbsoluteValidity(MultibodyValidity):
 
     @override
     def regular(self, q):
-        return jnp.all(self.system.formulation.regular(self.system._split(q)))
+        return jnp.all(self.system.formulation.regular(self.system.split(q)))
 
     @override
     def leaves_range(self, t, q, v):
@@ -31,13 +32,17 @@ class AbsoluteValidity(MultibodyValidity):
 
     @override
     def branch_signs(self, t, q):
-        pose = self.system.poses(q)
+        pose = self.system.poses_by_slot(q)
         return constraints.sides(self.system.joints, jnp.asarray(t, q.dtype), pose)
 
     @override
     def singular(self, t, q):
-        system, pose = self.system, BodyPose(*self.system.poses(q))
-        return _first_singular(system.bodies, system.joints, system.names, t, pose)
+        system, pose = self.system, BodyPose(*self.system.poses_by_slot(q))
+        return _first_singular(system.rigid_bodies, system.joints, system.names, t, pose)
+
+    @override
+    def doubts(self, q, v):
+        return flexible_limits.doubts(self.system, q, v)
 
     @override
     def force_name(self, number):
@@ -57,7 +62,8 @@ def _first_singular(
 
     A body is singular without mass or inertia, a joint whose constraints depend on each other.
     """
-    masses = np.asarray(elements.masses(bodies, pose.rotation, None))
+    rotations = pose.rotation[: len(names)]
+    masses = np.asarray(elements.masses(bodies, rotations, None))
     for k, name in enumerate(names):
         if not np.all(np.diagonal(masses[..., k]) > 0.0):
             return (
@@ -65,7 +71,7 @@ def _first_singular(
                 "joints are constraints: give it both, or use lie_jax.Minimal()"
             )
     limit = np.sqrt(np.finfo(masses.dtype).eps)
-    columns = elements.joint_columns(joints, jnp.asarray(t, masses.dtype), pose, None)
+    columns = elements.joint_columns(joints, jnp.asarray(t, masses.dtype), pose, Attachments())
     for group, of_group in zip(joints, columns, strict=True):
         for k in range(group.count):
             # The ground does not move.

@@ -8,6 +8,7 @@ import numpy as np
 
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.elements import element_name
+from lie_jax.mechanics.flexible.body import FlexibleBody
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.multibody import stacking
@@ -40,6 +41,13 @@ def from_motions(
     `rough`: whether the bodies' poses need not fit the joints; the state has the coordinates for
     which they fit best. Joints may then leave nothing to move. Raises `ValueError` as `system_of`.
     """
+    for body in mechanism.bodies:
+        if isinstance(body, FlexibleBody):
+            raise ValueError(
+                f"FlexibleBody({body.name!r}) is flexible, and joint coordinates are those of "
+                "rigid bodies: assemble the mechanism with lie_jax.SE3() or lie_jax.R3SO3(), and "
+                "give bodies their poses instead of lie_jax.place."
+            )
     all_labels = labels(mechanism.joints)
     kept = [number for number, of_joint in enumerate(motions) if of_joint]
     remaining = tuple(mechanism.joints[k] for k in kept)

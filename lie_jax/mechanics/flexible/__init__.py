@@ -1,0 +1,1 @@
+"""Flexible bodies: a frame that moves, and small displacements within it by modes."""
