@@ -9,6 +9,7 @@ import lie_jax
 from lie_jax.mechanics.elements import AbstractElement
 from tests import elements
 from tests.elements import EYE, HINGE, X, Y
+from tests.meshes import lattice
 from tests.messages import check_message
 
 LAW = lie_jax.contact.HuntCrossley(1.0)
@@ -17,7 +18,14 @@ HINGES = {"joints": [HINGE], "coefficients": [1.0]}
 POINTS = {"points": [("a", X), ("ground", X)]}
 STOP = {"joint": HINGE, "lower": -1, "upper": 1, "law": LAW}
 BALLS = [lie_jax.contact.Sphere(name, 1.0) for name in ("a", "b")]
+MESH = lattice()
+BAR = lie_jax.FlexibleBody.from_matrices(
+    "bar", MESH.nodes, MESH.mass, MESH.stiffness, interfaces=MESH.ends, modes=6
+)
+OF_BAR = ("deformation", "interfaces", "nodes", "modes", "amplitudes", "amplitude_rates")
 ELEMENTS = elements.ELEMENTS | {
+    lie_jax.FlexibleBody: {"name": "a", "mass": 1, "inertia": EYE}
+    | {name: getattr(BAR, name) for name in OF_BAR},
     lie_jax.contact.HuntCrossley: {"stiffness": 1},
     lie_jax.contact.SmoothLinear: {"stiffness": 1, "onset": 1},
     lie_jax.contact.Coulomb: {"coefficient": 1, "static_coefficient": 2, "rolling_lever": 1},
