@@ -8,6 +8,7 @@ import pytest
 import lie_jax
 from lie_jax.mechanics.elements import replace_fields
 from lie_jax.mechanics.flexible.body import FlexibleBody
+from lie_jax.mechanics.flexible.reduction import rigid_motions, rows_of
 from lie_jax.systems.system import AbstractSystem
 from tests.meshes import lattice
 
@@ -283,3 +284,30 @@ def test_derivatives_by_density_and_stiffness_agree_with_differences():
     for k, unit in enumerate(np.eye(2)):
         difference = (end(at + step * unit) - end(at - step * unit)) / (2.0 * step)
         np.testing.assert_allclose(slope[k], difference, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.full
+def test_a_loaded_end_moves_as_that_of_the_mesh():
+    mesh, force = lattice(), np.asarray([3.0, -2.0, 5.0]) * 1e-3
+    n, right, left = len(mesh.nodes), mesh.ends["right"], mesh.ends["left"]
+    held = np.concatenate([rows_of(left), rows_of(right)])
+    inner = np.setdiff1d(np.arange(3 * n), held)
+    # The end moves as a rigid body, by the same force.
+    span = np.zeros((3 * n, inner.size + 6))
+    span[inner, np.arange(inner.size)] = 1.0
+    center = mesh.nodes[right].mean(axis=0)
+    span[rows_of(right), inner.size :] = rigid_motions(mesh.nodes[right], center)
+    right_side = np.zeros(inner.size + 6)
+    right_side[inner.size : inner.size + 3] = force
+    moved = np.linalg.solve(span.T @ mesh.stiffness @ span, right_side)[inner.size :]
+    load = lie_jax.PointForce("bar.right", force)
+    bodies = [_bar(modes=6)]
+    at_root = mesh.nodes[left].mean(axis=0)
+    joints = [lie_jax.RigidJoint("ground", "bar.left", parent_point=at_root)]
+    mechanism = lie_jax.Mechanism(bodies, joints, [load], gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
+    found = lie_jax.equilibrium(system, state)
+    _, places = system.poses_by_slot(found.q)
+    # Squares of small turns, which the mesh leaves out.
+    np.testing.assert_allclose(places[2] - center, moved[:3], rtol=0, atol=1e-11)
+    assert np.linalg.norm(moved[:3]) > 1e-6
