@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
-from models import chain, flying_beam, four_bars, heavy_top, quadruped, slider_crank
+from models import chain, flexible_crank, flying_beam, four_bars, heavy_top, quadruped, slider_crank
 
 STEPS = 100
 _X, _Y, _Z = np.eye(3)
@@ -177,6 +177,9 @@ def programs() -> dict[str, Program]:
     def beam(bending):
         return flying_beam.build(8, bending=bending)
 
+    def flexible(young):
+        return flexible_crank.build(young)
+
     def legged(mass):
         return quadruped.build(trunk_mass=mass)
 
@@ -195,6 +198,9 @@ def programs() -> dict[str, Program]:
         "shaft with driver, Minimal, RKMK4": Program(_of(_shaft, explicit), 1.0, (forward,)),
         **six_bars,
         "beam of 8, generalized-α": Program(_of(beam, implicit, dt=1e-2), 500.0, (gradient,)),
+        "flexible slider-crank, generalized-α": Program(
+            _of(flexible, implicit, dt=1e-5), flexible_crank.YOUNG, both
+        ),
         "chain of 16, generalized-α": Program(
             _of(lambda mass: chain.build(n=16, mass=mass), implicit), 1.0, (gradient,)
         ),
