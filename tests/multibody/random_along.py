@@ -6,6 +6,7 @@ Written once more from the elements' documentation, in NumPy, in the world's fra
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import BPoly
 
 import lie_jax
 from tests.multibody.random_parts import (
@@ -108,6 +109,16 @@ def draw_force(rng, size: Size, element: Element, joints, inputs, damped: bool) 
     return _stop(rng, size, element, joint, along, damped)
 
 
+# Part of the spring's force below which a dissipative one falls to zero, twice smooth.
+_PULLING = 0.01
+_FALLING = BPoly.from_derivatives([0.0, 1.0], [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
+
+
+def not_pulling(part):
+    """The part of the spring's force with dissipation, which never pulls."""
+    return part if part > _PULLING else _PULLING * float(_FALLING(max(part, 0.0) / _PULLING))
+
+
 def _stop(rng, size, element, joint, along, damped):
     """Beyond the upper or the lower end of a range."""
     unit, sign = along.unit(size), 1.0 if element.variant % 2 else -1.0
@@ -119,8 +130,7 @@ def _stop(rng, size, element, joint, along, damped):
     own = lie_jax.JointStop(*joint, lower=ends[0], upper=ends[1], law=law)
 
     def damped_part(v, w):
-        # Stops do not pull.
-        change = max(damping * sign * along.rate(v), -1.0)
+        change = not_pulling(1.0 + damping * sign * along.rate(v)) - 1.0
         return -sign * k * overlap**2 * change * along.rate(w)
 
     return own, Law(damped_part, k * overlap**3 / 3.0)

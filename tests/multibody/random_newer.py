@@ -7,7 +7,6 @@ import itertools
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import BPoly
 from scipy.linalg import logm
 from scipy.spatial.transform import Rotation
 
@@ -275,7 +274,7 @@ def _touch(rng, space, element, joints, inputs, damped):
     def power(v, w):
         one, two = (u.at(child, place) - u.at(parent, place) for u in (v, w))
         closing = -normal @ one
-        pressed = k * overlap**2 * _not_pulling(1.0 + damping * closing)
+        pressed = k * overlap**2 * random_along.not_pulling(1.0 + damping * closing)
         force = (pressed - k * overlap**2) * normal
         if rubs:
             sliding = one + closing * normal
@@ -283,16 +282,6 @@ def _touch(rng, space, element, joints, inputs, damped):
         return force @ two
 
     return own, Law(power, k * overlap**3 / 3.0)
-
-
-# Part of the spring's force below which a dissipative one falls to zero, twice smooth.
-_PULLING = 0.01
-_FALLING = BPoly.from_derivatives([0.0, 1.0], [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
-
-
-def _not_pulling(part):
-    """The part of the spring's force with dissipation, which never pulls."""
-    return part if part > _PULLING else _PULLING * float(_FALLING(max(part, 0.0) / _PULLING))
 
 
 def _unit(rng):
