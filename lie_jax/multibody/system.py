@@ -269,6 +269,15 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         return tuple(range(len(self.names)))
 
     @property
+    def frame_slots(self) -> tuple[int, ...]:
+        """Slots of the bodies in the mechanism's order, then of further frames of them."""
+        return self.slots
+
+    def frame_poses(self, q: Configuration) -> tuple[Rotations, Vectors]:
+        """Rotations and positions in the order of `frame_slots`."""
+        return self.poses(q)
+
+    @property
     def names_by_slot(self) -> tuple[str, ...]:
         """Names of the bodies by their places in `bodies`."""
         return self.names

@@ -16,7 +16,7 @@ def surfaces(system: AbstractMultibodySystem, reach: float) -> Iterator[tuple[in
 
     Planes and fields are drawn as far as `reach` (m).
     """
-    number = {slot: k for k, slot in enumerate(system.slots)}
+    number = {slot: k for k, slot in enumerate(system.frame_slots)}
     drawn = set()
     for group in system.forces:
         if not isinstance(group.element, Contact):

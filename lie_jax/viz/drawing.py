@@ -80,6 +80,9 @@ def _run(server: viser.ViserServer, number: int, scene: Frames, names: bool) -> 
         trace = np.stack([scene.center[:-1, k], scene.center[1:, k]], axis=1)
         if len(trace) and name in scene.traces and on_beams[k] < 2:
             _segments(server, f"{root}/trace {k}", trace, parts.body_color(number, k), 1.5)
+    for k in range(len(nodes), len(scene.system.frame_slots)):
+        # Frames to which joints and forces attach as to bodies.
+        nodes.append(server.scene.add_frame(f"{root}/frame {k}", show_axes=False))
     paths = [node.name for node in nodes] + [root]
     shapes = parts.of_shapes(scene, number, reach=2.0 * parts.size(scene))
     for i, part in enumerate((*parts.of_solids(scene, number), *shapes)):

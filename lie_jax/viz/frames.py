@@ -91,7 +91,7 @@ def at_instants(
     traces: Sequence[str] | None,
 ) -> Frames:
     """Frames at times (instants,), configurations and velocities; the number of the run colors."""
-    rotation, position = jax.jit(jax.vmap(lambda q: system.poses(q)))(q)
+    rotation, position = jax.jit(jax.vmap(lambda q: system.frame_poses(q)))(q)
     orientation = jax.jit(jax.vmap(jax.vmap(quaternion.from_matrix)))(rotation)
     center = solids.centers(system, q)
     low, high = extent(system, center)

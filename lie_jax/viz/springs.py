@@ -57,8 +57,8 @@ def _placement(system: AbstractMultibodySystem, q: ArrayLike) -> Callable[[int, 
     """Function from the place of a body and a point (3,) of it to the inertial points (instants, 3)
     at configurations (instants, nq).
     """
-    rotation, position = (np.asarray(x) for x in jax.jit(jax.vmap(system.poses))(q))
-    number = {slot: k for k, slot in enumerate(system.slots)}
+    rotation, position = (np.asarray(x) for x in jax.jit(jax.vmap(system.frame_poses))(q))
+    number = {slot: k for k, slot in enumerate(system.frame_slots)}
 
     def inertial(slot: int, point: NDArray) -> NDArray:
         if slot not in number:

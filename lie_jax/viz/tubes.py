@@ -38,7 +38,7 @@ def thickness(system: AbstractMultibodySystem) -> float:
 
 def nodes(system: AbstractMultibodySystem) -> Counter[int]:
     """Numbers of the bodies whose frames are nodes, with the count of elements that end there."""
-    number = {slot: k for k, slot in enumerate(system.slots)}
+    number = {slot: k for k, slot in enumerate(system.frame_slots)}
     found: Counter[int] = Counter()
     for group in system.forces:
         if not isinstance(group.element, Beam):

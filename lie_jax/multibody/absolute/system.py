@@ -9,7 +9,6 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -17,23 +16,24 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
-from lie_jax.multibody import arguments, constraints, readings, stacking, turns
+from lie_jax.multibody import constraints, readings, stacking, turns
 from lie_jax.multibody.absolute import assembly, elements, flexible_blocks, linearization
 from lie_jax.multibody.absolute.algebra import AbsoluteAlgebra
 from lie_jax.multibody.absolute.attachments import Attachments, Matrices
 from lie_jax.multibody.absolute.flexible import Flexibility, Loads, moving_bodies
+from lie_jax.multibody.absolute.flexible_readings import AbstractFlexibleSystem
 from lie_jax.multibody.absolute.layout import Layout
 from lie_jax.multibody.absolute.validity import AbsoluteValidity
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.readings import Labels
 from lie_jax.multibody.stacking import Connected
-from lie_jax.multibody.system import AbstractMultibodySystem, Instant
+from lie_jax.multibody.system import Instant
 from lie_jax.numerics import waits
 from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces.base import AbstractSpace
 
 
-class RigidBodySystem(AbstractMultibodySystem):
+class RigidBodySystem(AbstractFlexibleSystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
 
     q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates
@@ -83,15 +83,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         # Without the barrier XLA repeats the rotations for each of their many uses.
         return jax.lax.optimization_barrier(jax.vmap(self.formulation.pose)(self.split(q)))
 
-    @override
-    def poses_by_slot(self, q):
-        return self.flexibility.frames(BodyPose(*self.poses(q)), self.all_amplitudes(q))
-
-    @property
-    @override
-    def names_by_slot(self):
-        return *self.names, *self.interfaces
-
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, one block a body; singular along what redundant coordinates forbid."""
         return linearization.full(self.mass_blocks(q), self.layout, q.dtype)
@@ -103,46 +94,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         amplitudes = self.all_amplitudes(q)
         parts = self.flexibility, self.layout, pose, amplitudes, frames
         return [rigid, *flexible_blocks.mass_blocks(*parts)]
-
-    @override
-    def kinetic_energy(self, q, v):
-        energy = super().kinetic_energy(q, v)
-        if not self.flexibility.groups:
-            return energy
-        return energy + self.flexibility.kinetic_energy(*self._flexible_motion(q, v))
-
-    @override
-    def potential_energy(self, q):
-        energy = super().potential_energy(q)
-        if not self.flexibility.groups:
-            return energy
-        pose, amplitudes = BodyPose(*self.poses(q)), self.all_amplitudes(q)
-        return energy + self.flexibility.potential_energy(pose, self.gravity, amplitudes)
-
-    @override
-    def momentum(self, q, v):
-        momentum = super().momentum(q, v)
-        if not self.flexibility.groups:
-            return momentum
-        more = self.flexibility.momentum(*self._flexible_motion(q, v))
-        return momentum[0] + more[0], momentum[1] + more[1]
-
-    @override
-    def _body_powers(self, q, v):
-        _, (_, omega), *amplitudes = self._flexible_motion(q, v)
-        return self.flexibility.powers(self.names, omega, *amplitudes)
-
-    def amplitudes(self, q: Float[Array, "*instants nq"]) -> dict[str, Array]:
-        """Amplitudes (m,) of flexible bodies by their names; (n, m) at instants of q (n, nq)."""
-        rows = None if np.ndim(q) < 2 else len(q)
-        (q,) = arguments.arrays("amplitudes", self, rows, q=q)
-        first = len(self.names) * self.formulation.nq
-        return self.flexibility.by_name(self.names, q[..., first:])
-
-    def _flexible_motion(self, q: Array, v: Array) -> tuple[BodyPose, BodyVelocity, Array, Array]:
-        pose = BodyPose(*self.poses(q))
-        velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
-        return pose, velocity, self.all_amplitudes(q), self.all_rates(v)
 
     @override
     @waits.announce("the forces")
@@ -323,27 +274,10 @@ class RigidBodySystem(AbstractMultibodySystem):
     def _constraints(self, q):
         return self.joints, self.labels
 
-    def split(self, flat: Array) -> Array:
-        """Coordinates or velocities of bodies (N, ...)."""
-        beyond = sum(self.flexibility.modes)
-        return flat[: flat.size - beyond].reshape(len(self.names), -1)
-
-    def all_amplitudes(self, q: Array) -> Array:
-        """Amplitudes of all flexible bodies, kind by kind."""
-        return q[len(self.names) * self.formulation.nq :]
-
-    def all_rates(self, v: Array) -> Array:
-        """Rates of these amplitudes, or their accelerations of accelerations."""
-        return v[len(self.names) * self.formulation.nv :]
-
     @property
     def rigid_bodies(self) -> MassProperties:
         """Mass properties of the bodies, undeformed, without those of further slots."""
         return jax.tree.map(lambda x: x[: len(self.names)], self.bodies)
-
-    def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
-        checks.instant("v", v, self.nv)
-        return jax.vmap(self.formulation.hybrid_velocity)(rotation, self.split(q), self.split(v))
 
     def _inertia_forces(
         self, rotation: Array, q: Array, v: Array, omega: Array, dv: Array
