@@ -11,6 +11,8 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 
+from lie_jax import checks
+
 Array = np.ndarray
 
 # Part of the size of stiffness by which rigid motions may strain a mesh.
@@ -38,6 +40,12 @@ class Model(NamedTuple):
 
 def model_of(where: str, nodes: Any, mass: Any, stiffness: Any) -> Model:
     """Checked matrices of a mesh; raises `ValueError` for what is none."""
+    if checks.has_tracers(nodes, mass, stiffness):
+        raise ValueError(
+            f"{where}: nodes=, mass= or stiffness= are traced by JAX; they must be known numbers, "
+            "which a library reduces: make the body outside of jax.jit and jax.grad, and "
+            "differentiate by the factors of FlexibleBody.scale(mass=, stiffness=)."
+        )
     nodes = np.asarray(nodes, dtype=float)
     if nodes.ndim != 2 or nodes.shape[1] != 3 or len(nodes) < 4 or not np.isfinite(nodes).all():
         raise ValueError(

@@ -2,6 +2,7 @@
 
 import re
 
+import jax
 import numpy as np
 import pytest
 import scipy.linalg
@@ -98,6 +99,17 @@ def _loose():
         "mass": mass,
         "stiffness": scipy.linalg.block_diag(MESH.stiffness, np.zeros((3, 3))),
     }
+
+
+def test_traced_matrices_are_refused():
+    def build(factor):
+        body = FlexibleBody.from_matrices(
+            "bar", MESH.nodes, MESH.mass, factor * MESH.stiffness, interfaces=MESH.ends, modes=8
+        )
+        return body.mass
+
+    with pytest.raises(ValueError, match=r"traced by JAX; they must be known numbers"):
+        jax.make_jaxpr(build)(1.0)
 
 
 REFUSED = {
