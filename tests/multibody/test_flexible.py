@@ -177,6 +177,29 @@ def test_without_modes_of_motion_it_is_the_rigid_body_bit_by_bit():
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("name", ["R3SO3", "SE3"])
+def test_springs_from_and_to_the_ground_stack(name):
+    springs = [
+        lie_jax.LinearSpringDamper("ground", "bar.right", 30.0, 0.2, 0.1),
+        lie_jax.LinearSpringDamper("bar.left", "ground", 20.0, 0.1, 0.1, (0, 0, 0), (0, 1, 0)),
+    ]
+    mechanism = lie_jax.Mechanism([_bar(modes=6)], forces=springs)
+    system, state = lie_jax.assemble(mechanism, FORMULATIONS[name])
+    v, acceleration = _state(system)
+
+    @jax.jit
+    def compare(along):
+        at = 0.0, state.q, v, acceleration, jnp.zeros(0), None
+        stiffness = system.linearization(*at).dense().combined(jnp.eye(system.nv), 1.0, 0.0, 0.0)
+        own = stiffness @ along
+        moved = system.space.lift(state.q, along)
+        return own, jax.jvp(lambda q: system.residual(0.0, q, *at[2:]), (state.q,), (moved,))[1]
+
+    got, expected = compare(0.1 * acceleration)
+    size = float(np.abs(expected).max())
+    np.testing.assert_allclose(got, expected, rtol=0, atol=TOLERANCE * size)
+
+
 def test_names_of_interfaces_are_those_of_frames():
     system, state = lie_jax.assemble(_mechanism(), lie_jax.R3SO3())
     assert system.names == ("bar", "ball", "other")
@@ -206,7 +229,7 @@ def test_readings_are_those_of_each_body():
     rows = system.amplitudes(jnp.stack([state.q, 2.0 * state.q]))
     np.testing.assert_array_equal(rows["first"][1], 2.0 * amplitudes)
     first = bodies[2]
-    places = first.displaced(rows["first"])
+    places = first.node_positions(rows["first"])
     expected = np.asarray(first.nodes) + 2.0 * np.asarray(first.modes) @ amplitudes
     np.testing.assert_allclose(places[1], expected, rtol=0, atol=1e-15)
     powers = system.powers(0.0, state.q, state.v, jnp.zeros(0)).bodies

@@ -150,7 +150,7 @@ class FlexibleBody(Body):
         values = scipy.linalg.eigvalsh(np.asarray(of.stiffness), mass)
         return np.sqrt(np.maximum(values, 0.0))
 
-    def displaced(
+    def node_positions(
         self, amplitudes: Float[ArrayLike, "*instants modes"]
     ) -> Float[Array, "*instants nodes 3"]:
         """Places of the nodes in the body frame (m), at amplitudes as `system.amplitudes` has them.

@@ -113,7 +113,7 @@ class Pulled(NamedTuple):
 
 
 def pull_back(at: Interface, body: BodyPose, amplitudes: Amplitudes, wrench: Wrench) -> Pulled:
-    """What a wrench on the frame of an interface does to the body: the transpose of `columns`."""
+    """Wrench on an interface, pulled back to body and amplitudes: transpose of `columns`."""
     arm, rotation, differential = _bent(at, amplitudes)
     force = small.matvec(body.rotation.T, wrench.force)
     torque = small.cross(arm, force) + small.matvec(rotation, wrench.torque)

@@ -153,7 +153,7 @@ def rows_of(members: Array) -> Array:
     return (3 * np.asarray(members)[:, None] + np.arange(3)).ravel()
 
 
-def clamped(where: str, model: Model, interfaces: Sequence[Array], modes: int) -> Array:
+def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes: int) -> Array:
     """Craig and Bampton's modes (3n, m): rigid interfaces, the first one held, the others moved one
     by one, then vibrations with all interfaces held; diagonal in the end.
     """
@@ -178,7 +178,7 @@ def clamped(where: str, model: Model, interfaces: Sequence[Array], modes: int) -
     return _diagonal(model, np.hstack(columns))
 
 
-def free(where: str, model: Model, modes: int) -> Array:
+def free_modes(where: str, model: Model, modes: int) -> Array:
     """Modes (3n, m) of the free body, without rigid motions."""
     mass = model.whole_mass
     # Below zero, where the shifted stiffness is regular.
@@ -221,14 +221,14 @@ def _lowest(
 
 
 def _diagonal(model: Model, shapes: Array) -> Array:
-    """The same span by modes with diagonal stiffness and mass, the largest displacement one."""
+    """Modes of the same span with diagonal stiffness and mass, the largest displacement one."""
     matrices = model.stiffness, model.whole_mass
     stiffness, mass = (shapes.T @ (matrix @ shapes) for matrix in matrices)
     _, turn = scipy.linalg.eigh((stiffness + stiffness.T) / 2, (mass + mass.T) / 2)
-    return _scaled(shapes @ turn)
+    return _scale(shapes @ turn)
 
 
-def _scaled(shapes: Array) -> Array:
+def _scale(shapes: Array) -> Array:
     largest = np.abs(shapes).argmax(axis=0)
     return shapes / shapes[largest, np.arange(shapes.shape[1])]
 
@@ -249,9 +249,9 @@ def basis_of(
             )
         shapes = shapes.reshape(3 * n, -1)
     elif frame == "free":
-        shapes = free(where, model, int(modes))
+        shapes = free_modes(where, model, int(modes))
     else:
-        shapes = clamped(where, model, members, int(modes))
+        shapes = interface_modes(where, model, members, int(modes))
     _check_independent(where, model, shapes)
     stiffness = shapes.T @ (model.stiffness @ shapes)
     rows = map(rows_of, members)

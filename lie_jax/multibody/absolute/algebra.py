@@ -17,7 +17,8 @@ class AbsoluteAlgebra(Algebra):
         if not self.system.flexibility.groups:
             return super().momentum(t, q, v, u)
         # The residual is many times the code of the mass matrices of flexible bodies.
-        return linearization.product(self.system.mass_blocks(q), self.system.layout, v)
+        blocks = self.system.mass_blocks(q, *self.system.attachments(q))
+        return linearization.product(blocks, self.system.layout, v)
 
     @override
     def saddle(self, t, q):
@@ -33,7 +34,7 @@ class AbsoluteAlgebra(Algebra):
         operators = linearization.tangent_operators(system.layout, x)
         border = along_graph.border(coordinate_columns, operators)
         joints = along_graph.joint_blocks(order.graph, columns, operators)
-        return order.matrix([Part(system.mass_blocks(q))], border, joints)
+        return order.matrix([Part(system.mass_blocks(q, pose, at))], border, joints)
 
     @override
     def position_reactions(self, t, q):

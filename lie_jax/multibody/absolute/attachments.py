@@ -5,11 +5,9 @@ interface of a flexible body with that and with those of its amplitudes. Hybrid 
 frame are sums of F v over such parts. Arrays have parts, bodies or elements on their last axis.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.numerics import gather, small
@@ -78,7 +76,8 @@ class Attachments(NamedTuple):
                 for row in self.table[pair[0]]
                 for column in self.table[pair[1]]
             ]
-            numbers, *of_parts = zip(*chosen, strict=True)
+            # Of stacked elements each may have the ground at one of these slots.
+            numbers, *of_parts = zip(*(chosen or [(0, -1, -1, -1, -1)]), strict=True)
             row_nodes, row_parts, column_nodes, column_parts = of_parts
             values = gather.pick(numbers, values, axis=2)
             rates = None if rates is None else gather.pick(numbers, rates, axis=2)
@@ -90,8 +89,3 @@ class Attachments(NamedTuple):
 
 def _transposed_times(frames: Matrices, parts: Slots, values: Matrices) -> Matrices:
     return small.matmul(small.transpose(gather.pick(parts, frames, axis=2)), values)
-
-
-def stacked(parts: Sequence[Matrices]) -> Matrices:
-    """Parts of several kinds of slots, one after the other."""
-    return functools.reduce(lambda a, b: jnp.concatenate([a, b], axis=2), parts)

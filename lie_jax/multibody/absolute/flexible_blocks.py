@@ -226,7 +226,7 @@ def _in_velocities(
     # `frames_of` gives all of them for flexible bodies.
     assert wide is not None and frames.acceleration is not None and frames.rates is not None
     velocity, acceleration, rates = (
-        _padded(gather.pick(group.bodies, x, axis=2), mass.shape[0] - 6)
+        _pad(gather.pick(group.bodies, x, axis=2), mass.shape[0] - 6)
         for x in (frames.velocity, frames.acceleration, frames.rates)
     )
     back = small.transpose(wide)
@@ -238,7 +238,7 @@ def _in_velocities(
     )
 
 
-def _padded(values: Float[Array, "6 nv count"], modes: int) -> Matrices:
+def _pad(values: Float[Array, "6 nv count"], modes: int) -> Matrices:
     return jnp.pad(values, ((0, modes), (0, modes), (0, 0)))
 
 
@@ -246,7 +246,7 @@ def _wide(group: FlexibleGroup, frames: Matrices | None) -> Matrices | None:
     """F of the group's bodies, with the identity for their amplitudes."""
     if frames is None:
         return None
-    own = _padded(gather.pick(group.bodies, frames, axis=2), group.modes)
+    own = _pad(gather.pick(group.bodies, frames, axis=2), group.modes)
     size = own.shape[1] - group.modes
     identity = jnp.eye(group.modes, dtype=own.dtype)
     return own + jnp.pad(identity, ((6, 0), (size, 0)))[:, :, None]

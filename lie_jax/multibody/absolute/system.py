@@ -85,14 +85,16 @@ class RigidBodySystem(AbstractFlexibleSystem):
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, one block a body; singular along what redundant coordinates forbid."""
-        return linearization.full(self.mass_blocks(q), self.layout, q.dtype)
+        blocks = self.mass_blocks(q, *self.attachments(q))
+        return linearization.full(blocks, self.layout, q.dtype)
 
-    def mass_blocks(self, q: Array) -> list[Blocks]:
-        """Blocks of the mass matrix."""
-        pose, frames = BodyPose(*self.poses(q)), self._frames(q)
+    def mass_blocks(self, q: Array, pose: BodyPose, at: Attachments) -> list[Blocks]:
+        """Blocks of the mass matrix, from the poses of all slots."""
+        n = len(self.names)
+        pose = BodyPose(*(x[:n] for x in pose))
+        frames = None if self.formulation.hybrid or at.frames is None else at.frames[:, :, :n]
         rigid = elements.diagonal(elements.masses(self.rigid_bodies, pose.rotation, frames))
-        amplitudes = self.all_amplitudes(q)
-        parts = self.flexibility, self.layout, pose, amplitudes, frames
+        parts = self.flexibility, self.layout, pose, self.all_amplitudes(q), frames
         return [rigid, *flexible_blocks.mass_blocks(*parts)]
 
     @override
