@@ -1,8 +1,9 @@
-"""Meshes for tests of flexible bodies, in NumPy alone."""
+"""Meshes for tests of flexible bodies: springs in NumPy alone, and solids of scikit-fem."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import skfem
 
 
 class Lattice(NamedTuple):
@@ -45,3 +46,10 @@ def lattice(cells: int = 4, side: float = 0.1, spring: float = 1e4, mass: float 
     }
     scale = mass / weights.sum()
     return Lattice(nodes, scale * weights, stiffness.reshape(3 * n, 3 * n), ends)
+
+
+def bar(kind: Any = None, cells: int = 4) -> Any:
+    """Mesh of scikit-fem of a bar of 0.4 m along x, 20 mm wide and 10 mm high, from x = 0 on."""
+    kind = skfem.MeshHex if kind is None else kind
+    along = np.linspace(0.0, 0.4, cells + 1)
+    return kind.init_tensor(along, np.array([-0.01, 0.01]), np.array([-0.005, 0.005]))

@@ -13,7 +13,7 @@ from lie_jax import checks
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.elements import replace_fields
 from lie_jax.mechanics.fields import Parameter
-from lie_jax.mechanics.flexible import reduction
+from lie_jax.mechanics.flexible import finite_elements, meshes, reduction, spins, sums
 from lie_jax.mechanics.flexible.deformation import Deformation
 from lie_jax.numerics.conversion import as_float
 
@@ -23,11 +23,11 @@ _FRAMES = ("interface", "free")
 class FlexibleBody(Body):
     """A body that deforms: a moving frame, and small displacements within it by modes.
 
-    Make it by `from_matrices`. It is a `lie_jax.Body` in its undeformed shape, with mass, inertia,
-    pose and velocity, and has an amplitude for each mode. Its interfaces are frames with the names
-    `"body.interface"`, to which joints, forces and other parts attach as to bodies.
+    Make it by `from_mesh` or `from_matrices`. It is a `lie_jax.Body` in its undeformed shape, with
+    mass, inertia, pose and velocity, and has an amplitude for each mode. Its interfaces are frames
+    with the names `"body.interface"`, to which joints, forces and other parts attach as to bodies.
 
-    **Arguments**, which `from_matrices` computes: `name`, `mass`, `inertia`, `center_of_mass`,
+    **Arguments**, which these compute: `name`, `mass`, `inertia`, `center_of_mass`,
     `position`, `orientation`, `velocity`, `omega_body` and `check_inertia` of a `lie_jax.Body`;
     `deformation`: sums over the mass, stiffness and damping of m modes; `interfaces`: names;
     `nodes` (n, 3), m, and `modes` (n, 3, m), displacements for a unit of each amplitude;
@@ -63,8 +63,6 @@ class FlexibleBody(Body):
         modes: Any,
         frame: str = "interface",
         damping_time: ArrayLike | None = None,
-        amplitudes: ArrayLike | None = None,
-        amplitude_rates: ArrayLike | None = None,
         **motion: Any,
     ) -> "FlexibleBody":
         """Flexible body from the matrices of a finite-element model.
@@ -82,65 +80,99 @@ class FlexibleBody(Body):
           for each other interface, which moves by itself, and vibrations with all interfaces held.
           With `frame="free"` they are the lowest ones of the free body.
         - `damping_time`: τ of a damping τ K, s; None for none.
-        - `amplitudes`, `amplitude_rates`: (m,), initial ones, m and m/s: the largest component of
-          a mode is one.
-        - `motion`: `position`, `orientation`, `velocity` and `omega_body` of a `lie_jax.Body`.
+        - `motion`: `position`, `orientation`, `velocity` and `omega_body` of a `lie_jax.Body`;
+          `amplitudes`, `amplitude_rates` (m,), initial ones, m and m/s: the largest component of a
+          mode is one.
 
         Raises `ValueError` for matrices that are not symmetric, that rigid motions strain or that
         more than these leave without strain, interfaces without enough nodes, and modes that
-        contain a rigid motion.
+        contain a rigid motion, and numbers of modes that keep one of two of equal frequency.
         """
         where = f"FlexibleBody({name!r})"
         checks.one_of(f"{where}: frame=", frame, _FRAMES)
         model = reduction.model_of(where, nodes, mass, stiffness)
         members = _interfaces(where, interfaces, len(model.nodes))
-        least = 6 * (len(members) - 1) if frame == "interface" else 1
-        if isinstance(modes, int | np.integer) and modes < max(least, 1):
-            raise ValueError(
-                f"{where}: modes= is {modes}; it must be {max(least, 1)} at least, six for each "
-                "interface but the first: raise it, or merge interfaces."
-            )
+        _check_number(where, modes, frame, len(members))
         basis = reduction.basis_of(where, model, members, modes, frame)
-        x, shapes = model.nodes, basis.modes
-        n, m = len(x), shapes.shape[2]
-        weighted = (model.mass @ shapes.reshape(n, -1)).reshape(shapes.shape)
-        moment, total = model.mass @ x, float(model.mass.sum())
-        center = moment.sum(axis=0) / total
-        spread = x.T @ moment - total * np.outer(center, center)
-        damping = None if damping_time is None else as_float(damping_time) * basis.stiffness
-        arrays = {
-            "first": weighted.sum(axis=0),
-            "mixed": np.einsum("ia,ibk->abk", x, weighted),
-            "second": np.einsum("iak,ibl->abkl", shapes, weighted),
-            "stiffness": basis.stiffness,
-            "points": basis.points,
-            "shifts": basis.shifts,
-            "turns": basis.turns,
-        }
-        zero = np.zeros(m)
-        return FlexibleBody(
-            name,
-            total,
-            np.trace(spread) * np.eye(3) - spread,
-            center,
-            deformation=Deformation(
-                **{key: as_float(value) for key, value in arrays.items()},
-                damping=damping,
-                spin=None,
-            ),
-            interfaces=tuple(members),
-            nodes=as_float(x),
-            modes=as_float(shapes),
-            amplitudes=zero if amplitudes is None else amplitudes,
-            amplitude_rates=zero if amplitude_rates is None else amplitude_rates,
-            **motion,
+        return _body(name, model, basis, members, None, damping_time, motion)
+
+    @staticmethod
+    def from_mesh(
+        name: str,
+        mesh: Any,
+        *,
+        density: ArrayLike,
+        young: ArrayLike,
+        poisson: ArrayLike,
+        interfaces: Mapping[str, Any],
+        modes: Any,
+        frame: str = "interface",
+        order: int = 2,
+        spin_stiffness: bool = False,
+        damping_time: ArrayLike | None = None,
+        **motion: Any,
+    ) -> "FlexibleBody":
+        """Flexible body of an elastic solid, from its mesh of tetrahedra and hexahedra.
+
+        Needs scikit-fem, and for files meshio: `pip install '.[fe]'` in the clone.
+
+        **Arguments**, beside those of `from_matrices`:
+
+        - `mesh`: a mesh of scikit-fem (`MeshHex`, `MeshTet` and their quadratic kinds) or meshio,
+          or the path of a file that meshio reads: Gmsh (`.msh`), VTK (`.vtu`), Nastran (`.bdf`),
+          Abaqus (`.inp`). Coordinates are in m and in the body frame.
+        - `density` (kg/m³), `young` (Pa), `poisson`: numbers, or one for each element.
+        - `interfaces`: by names, numbers of nodes as the mesh counts them, from 0; the name of a
+          set of the mesh (a boundary of scikit-fem, a physical group of Gmsh, a set of points or
+          cells); or a function of places (n, 3) that is true for nodes (n,) of the interface.
+        - `order`: 2 gives linear elements quadratic displacements, with more nodes behind the
+          mesh's own; 1 keeps the nodes, and linear elements are far too stiff in bending.
+        - `spin_stiffness`: True adds the stiffness by the stress of the body's own spin, about an
+          axis through the body frame's origin with the first interface held; with `frame="free"`
+          about an axis through the centre of mass.
+
+        `print(body)` shows mass, size and lowest frequency, and with them a mesh in mm. Raises
+        `ImportError` without these libraries; `ValueError` for elements that are inside out or
+        flat, by their numbers, nodes of no element, unknown sets, and what `from_matrices` refuses.
+        """
+        where = f"FlexibleBody({name!r})"
+        checks.one_of(f"{where}: frame=", frame, _FRAMES)
+        solid = meshes.read(where, mesh, order)
+        given = meshes.members(where, solid, solid.nodes, interfaces)
+        of = finite_elements.material_of(where, solid, density, young, poisson)
+        parts = finite_elements.elements(where, solid, solid.nodes)
+        n = len(solid.nodes)
+        matrices = (
+            finite_elements.assembled(parts, compute(parts, of), n)
+            for compute in (finite_elements.mass, finite_elements.stiffness)
         )
+        model = reduction.model_of(where, solid.nodes, *matrices)
+        members = _interfaces(where, given, n)
+        _check_number(where, modes, frame, len(members))
+        basis = reduction.basis_of(where, model, members, modes, frame)
+        spin = None
+        if spin_stiffness:
+            held = next(iter(members.values())) if frame == "interface" else None
+            spin = spins.stiffness(where, model, parts, of, basis.modes, held)
+        return _body(name, model, basis, members, spin, damping_time, motion)
 
     def __check_init__(self):
         m = self.deformation.stiffness.shape[-1]
         for name in ("amplitudes", "amplitude_rates"):
             where = f"FlexibleBody({self.name!r}).{name}"
             checks.shape(where, getattr(self, name), (m,), "one number for each mode")
+
+    def __repr__(self):
+        """Mass, size and lowest frequency, which show a mesh in wrong units."""
+        if checks.has_tracers(self.deformation, self.mass, self.nodes):
+            return f"FlexibleBody({self.name!r}, traced, interfaces {self.interfaces})"
+        x, hertz = np.asarray(self.nodes), self.frequencies[0] / (2.0 * np.pi)
+        size = " x ".join(f"{side:.4g}" for side in np.ptp(x, axis=0))
+        return (
+            f"FlexibleBody({self.name!r}, {float(self.mass):.4g} kg, {size} m, {len(x)} nodes, "
+            f"{self.modes.shape[-1]} modes from {hertz:.4g} Hz, interfaces "
+            f"{', '.join(map(repr, self.interfaces))})"
+        )
 
     @property
     def frequencies(self) -> Float[np.ndarray, " modes"]:
@@ -184,6 +216,39 @@ class FlexibleBody(Body):
             inertia=density * self.inertia,
             deformation=deformation,
         )
+
+
+def _check_number(where: str, modes: Any, frame: str, interfaces: int) -> None:
+    least = max(6 * (interfaces - 1) if frame == "interface" else 1, 1)
+    if isinstance(modes, int | np.integer) and modes < least:
+        raise ValueError(
+            f"{where}: modes= is {modes}; it must be {least} at least, six for each "
+            "interface but the first: raise it, or merge interfaces."
+        )
+
+
+def _body(
+    name: str,
+    model: reduction.Model,
+    basis: reduction.Basis,
+    members: Mapping[str, Any],
+    spin: Any,
+    damping_time: Any,
+    motion: Mapping[str, Any],
+) -> FlexibleBody:
+    x, shapes = model.nodes, basis.modes
+    weighted = (model.mass @ shapes.reshape(len(x), -1)).reshape(shapes.shape)
+    rigid = sums.undeformed(x, model.mass @ x, float(model.mass.sum()))
+    zero = np.zeros(shapes.shape[2])
+    return FlexibleBody(
+        name,
+        *rigid,
+        deformation=sums.deformation(x, weighted, basis, damping_time, spin),
+        interfaces=tuple(members),
+        nodes=as_float(x),
+        modes=as_float(shapes),
+        **{"amplitudes": zero, "amplitude_rates": zero, **motion},
+    )
 
 
 def _interfaces(where: str, interfaces: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:

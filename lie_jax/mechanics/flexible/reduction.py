@@ -21,6 +21,9 @@ _RIGID = 1e-6
 _ASYMMETRY = 1e-8
 # Width of the nodes of an interface, as a part of its length, below which they lie on a line.
 _LINE = 1e-6
+# Part of a square of frequency within which two are one: which of their modes comes first is
+# arbitrary, and differs from machine to machine.
+_CLUSTER = 1e-6
 # Least singular value of rigid motions and modes, of length one, that do not depend on each other.
 _INDEPENDENT = 1e-6
 
@@ -160,7 +163,7 @@ def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes
     fixed = np.concatenate([rows_of(members) for members in interfaces])
     free = np.setdiff1d(np.arange(3 * len(model.nodes)), fixed)
     inner = model.stiffness[free][:, free].tocsc()
-    solve = _solver(where, inner)
+    solve = solver(where, inner)
     columns = []
     for members in interfaces[1:]:
         center = model.nodes[members].mean(axis=0)
@@ -169,11 +172,11 @@ def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes
         shapes[rows] = moved
         shapes[free] = -solve(np.asarray(model.stiffness[free][:, rows] @ moved))
         columns.append(shapes)
-    more = modes - 6 * (len(interfaces) - 1)
-    if more:
+    held = 6 * (len(interfaces) - 1)
+    if modes > held:
         mass = model.whole_mass[free][:, free]
-        vibrations = np.zeros((3 * len(model.nodes), more))
-        vibrations[free] = _lowest(where, inner, mass, more, solve)
+        vibrations = np.zeros((3 * len(model.nodes), modes - held))
+        vibrations[free] = _lowest(where, inner, mass, (held, modes), solve)
         columns.append(vibrations)
     return _diagonal(model, np.hstack(columns))
 
@@ -183,12 +186,13 @@ def free_modes(where: str, model: Model, modes: int) -> Array:
     mass = model.whole_mass
     # Below zero, where the shifted stiffness is regular.
     shift = -abs(model.stiffness).max() / abs(mass).max() * 1e-6
-    solve = _solver(where, (model.stiffness - shift * mass).tocsc())
-    shapes = _lowest(where, model.stiffness, mass, modes + 6, solve, shift)
+    solve = solver(where, (model.stiffness - shift * mass).tocsc())
+    shapes = _lowest(where, model.stiffness, mass, (-6, modes), solve, shift)
     return _diagonal(model, shapes)[:, 6:]
 
 
-def _solver(where: str, matrix: Any) -> Any:
+def solver(where: str, matrix: Any) -> Any:
+    """Solution by a factored sparse matrix; raises `ValueError` for a singular one."""
     try:
         return scipy.sparse.linalg.splu(matrix).solve
     except RuntimeError as error:
@@ -199,25 +203,42 @@ def _solver(where: str, matrix: Any) -> Any:
 
 
 def _lowest(
-    where: str, stiffness: Any, mass: Any, count: int, solve: Any, shift: float = 0.0
+    where: str, stiffness: Any, mass: Any, span: tuple[int, int], solve: Any, shift: float = 0.0
 ) -> Array:
-    """Eigenvectors (rows, count) of the lowest frequencies."""
-    size = stiffness.shape[0]
+    """Eigenvectors (rows, count) of the lowest frequencies: modes number `span[0]` to `span[1]`."""
+    size, count = stiffness.shape[0], span[1] - span[0]
     if count >= size:
         raise ValueError(
             f"{where}: modes= asks for {count} vibrations, and {size} displacements are free; "
             "there must be fewer: lower modes=."
         )
-    if count > size // 2 or size < 60:
+    if count + 1 > size // 2 or size < 60:
         values, vectors = scipy.linalg.eigh(stiffness.toarray(), mass.toarray())
-        return vectors[:, np.argsort(values)[:count]]
-    start = np.cos(np.arange(size))
-    operator: Any = scipy.sparse.linalg.LinearOperator
-    inverse = operator(stiffness.shape, matvec=solve)
-    values, vectors = scipy.sparse.linalg.eigsh(
-        stiffness, k=count, M=mass, sigma=shift, OPinv=inverse, v0=start
+    else:
+        start = np.cos(np.arange(size))
+        operator: Any = scipy.sparse.linalg.LinearOperator
+        inverse = operator(stiffness.shape, matvec=solve)
+        values, vectors = scipy.sparse.linalg.eigsh(
+            stiffness, k=count + 1, M=mass, sigma=shift, OPinv=inverse, v0=start
+        )
+    order = np.argsort(values)
+    values, vectors = values[order], vectors[:, order]
+    _check_cut(where, values, *span)
+    return vectors[:, :count]
+
+
+def _check_cut(where: str, values: Array, first: int, modes: int) -> None:
+    """Raise where modes of equal frequency would be kept in part: which is arbitrary."""
+    count = modes - first
+    if values[count] - values[count - 1] > _CLUSTER * values[count]:
+        return
+    fewer = first + int((np.abs(values / values[count] - 1.0) <= _CLUSTER).argmax())
+    choice = [fewer, modes + 1] if fewer >= max(first, 1) else [modes + 1]
+    raise ValueError(
+        f"{where}: modes= is {modes}, of which the last has the angular frequency of the next, "
+        f"{np.sqrt(values[count]):.6g} rad/s; modes of equal frequency must be kept or left out "
+        f"together: take {' or '.join(map(str, choice))}."
     )
-    return vectors[:, np.argsort(values)]
 
 
 def _diagonal(model: Model, shapes: Array) -> Array:

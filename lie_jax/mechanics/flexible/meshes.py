@@ -1,0 +1,305 @@
+"""Meshes of solids as files and libraries have them: nodes, elements and named sets of nodes.
+
+Elements are tetrahedra and hexahedra. Nodes keep the numbers of the mesh; a quadratic displacement
+on a linear mesh adds nodes behind them, at the middles of edges, faces and cells.
+"""
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lie_jax import checks
+
+Array = np.ndarray
+
+_EDGES = {
+    "tetra": ((0, 1), (1, 2), (2, 0), (0, 3), (1, 3), (2, 3)),
+    "hexahedron": (
+        *((0, 1), (1, 2), (2, 3), (3, 0), (4, 5), (5, 6), (6, 7), (7, 4)),
+        *((0, 4), (1, 5), (2, 6), (3, 7)),
+    ),
+}
+_FACES = (0, 4, 7, 3), (1, 5, 6, 2), (0, 1, 5, 4), (3, 2, 6, 7), (0, 1, 2, 3), (4, 5, 6, 7)
+_CORNERS = {
+    "tetra": ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "hexahedron": (
+        *((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)),
+        *((0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1)),
+    ),
+}
+
+
+class Kind(NamedTuple):
+    """Kind of elements: its name in scikit-fem, and the corners whose mean each node is, in the
+    order of VTK, which meshio has for all files.
+    """
+
+    element: str
+    shape: str
+    parents: tuple[tuple[int, ...], ...]
+
+    @property
+    def places(self) -> Array:
+        """Reference places (k, 3) of the nodes."""
+        corners = np.array(_CORNERS[self.shape], float)
+        return np.array([corners[list(parent)].mean(axis=0) for parent in self.parents])
+
+
+def _kind(element: str, shape: str, *more: tuple[tuple[int, ...], ...]) -> Kind:
+    corners = tuple((k,) for k in range(len(_CORNERS[shape])))
+    return Kind(element, shape, (*corners, *itertools.chain(*more)))
+
+
+# By meshio's names.
+KINDS = {
+    "tetra": _kind("ElementTetP1", "tetra"),
+    "tetra10": _kind("ElementTetP2", "tetra", _EDGES["tetra"]),
+    "hexahedron": _kind("ElementHex1", "hexahedron"),
+    "hexahedron20": _kind("ElementHexS2", "hexahedron", _EDGES["hexahedron"]),
+    "hexahedron27": _kind(
+        "ElementHex2", "hexahedron", _EDGES["hexahedron"], _FACES, (tuple(range(8)),)
+    ),
+}
+_QUADRATIC = {"tetra": "tetra10", "hexahedron": "hexahedron27"}
+# Cells that are no solids, and may stand beside them.
+_THIN = ("vertex", "line", "triangle", "quad")
+
+
+class Block(NamedTuple):
+    """Elements of one kind: numbers (e,) of the elements, and of their nodes (e, k), as VTK has
+    them.
+    """
+
+    kind: str
+    numbers: Array
+    nodes: Array
+
+
+class SolidMesh(NamedTuple):
+    """Nodes (n, 3), m, elements, and named sets of nodes.
+
+    The nodes from the number `given` on were added: they lie at the means of `parents` (n - given,
+    8), numbers of nodes in which -1 stands for none. `oriented` tells whether an element whose
+    nodes have the other order is inside out.
+    """
+
+    nodes: Array
+    blocks: tuple[Block, ...]
+    sets: dict[str, Array]
+    given: int
+    parents: Array
+    oriented: bool
+
+    def places(self, nodes: Any, xp: Any) -> Any:
+        """All nodes (n, 3) from those of the mesh (given, 3)."""
+        if not len(self.parents):
+            return nodes
+        there = (self.parents >= 0)[:, :, None]
+        picked = nodes[np.maximum(self.parents, 0)] * there
+        return xp.concatenate([nodes, picked.sum(axis=1) / there.sum(axis=1)])
+
+    def widened(self, members: Array) -> Array:
+        """These nodes, and the added ones all of whose parents they are."""
+        inside = np.zeros(len(self.nodes) + 1, bool)
+        inside[members] = True
+        inside[-1] = True
+        added = inside[self.parents].all(axis=1) if len(self.parents) else np.zeros(0, bool)
+        return np.union1d(members, self.given + np.flatnonzero(added))
+
+
+def library(where: str, name: str) -> Any:
+    """scikit-fem (`"skfem"`) or meshio; raises `ImportError` with the extra."""
+    try:
+        return __import__(name)
+    except ImportError as error:
+        package = {"skfem": "scikit-fem"}.get(name, name)
+        raise ImportError(
+            f"{where} needs {package}, which is not installed: in the clone of lie_jax run "
+            "pip install '.[fe]'."
+        ) from error
+
+
+def read(where: str, mesh: Any, order: int) -> SolidMesh:
+    """Mesh of scikit-fem, of meshio or of a file, with displacements of order 1 or 2."""
+    checks.one_of(f"{where}: order=", order, (1, 2))
+    if isinstance(mesh, str | Path):
+        path = Path(mesh)
+        if not path.exists():
+            raise FileNotFoundError(f"{where}: there is no file {str(path)!r}; give its path.")
+        mesh = library(where, "meshio").read(path)
+    if hasattr(mesh, "doflocs") and hasattr(mesh, "elem"):
+        solid = _of_skfem(where, mesh)
+    elif hasattr(mesh, "points") and hasattr(mesh, "cells"):
+        solid = _of_meshio(where, mesh)
+    else:
+        raise ValueError(
+            f"{where}: mesh= is a {type(mesh).__name__}; it must be a mesh of scikit-fem or "
+            "meshio, or the path of a file that meshio reads (.msh, .vtu, .bdf, .inp)."
+        )
+    if solid.nodes.shape[1] != 3 or not np.isfinite(solid.nodes).all():
+        raise ValueError(
+            f"{where}: mesh= has nodes of the shape {solid.nodes.shape}; they must be finite, "
+            "with three coordinates in m."
+        )
+    used = np.unique(np.concatenate([block.nodes.ravel() for block in solid.blocks]))
+    unused = np.setdiff1d(np.arange(len(solid.nodes)), used)
+    if len(unused):
+        raise ValueError(
+            f"{where}: {listed('node', unused)} of mesh= belong to no solid element, and nothing "
+            "holds them: leave them out, as mesh.remove_orphaned_nodes() of meshio does."
+        )
+    return _raised(solid) if order == 2 else solid
+
+
+def listed(noun: str, numbers: Array) -> str:
+    """The first of these numbers, for a message."""
+    first = ", ".join(map(str, numbers[:5]))
+    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
+    return f"{noun}s {first}{more}" if len(numbers) > 1 else f"{noun} {first}"
+
+
+def _of_skfem(where: str, mesh: Any) -> SolidMesh:
+    element = mesh.elem()
+    kinds = {kind.element: name for name, kind in KINDS.items()}
+    name = kinds.get(type(element).__name__)
+    if name is None:
+        raise ValueError(
+            f"{where}: mesh= is a {type(mesh).__name__}; it must have tetrahedra or hexahedra, "
+            "MeshTet, MeshTet2, MeshHex or MeshHex2."
+        )
+    numbers = mesh.dofs.element_dofs.T[:, local_order(KINDS[name], element, back=True)]
+    sets = {
+        key: np.unique(mesh.facets[:, np.asarray(facets)])
+        for key, facets in (mesh.boundaries or {}).items()
+    }
+    nodes = np.asarray(mesh.doflocs, float).T
+    block = Block(name, np.arange(len(numbers)), numbers)
+    solid = SolidMesh(nodes, (block,), {}, len(nodes), np.zeros((0, 8), int), False)
+    return solid._replace(sets=_with_middles(solid, sets))
+
+
+def local_order(kind: Kind, element: Any, *, back: bool = False) -> Array:
+    """Numbers in VTK's order of the nodes of scikit-fem's element; `back`: the inverse."""
+    places, own = kind.places, np.asarray(element.doflocs, float)
+    near = np.abs(own[:, None] - places[None]).max(axis=2) < 1e-9
+    return near.T.argmax(axis=1) if back else near.argmax(axis=1)
+
+
+def _with_middles(solid: SolidMesh, sets: Mapping[str, Array]) -> dict[str, Array]:
+    """Sets of corners, with the nodes between these of quadratic elements."""
+    if not sets:
+        return {}
+    found = {key: [np.asarray(corners)] for key, corners in sets.items()}
+    for block in solid.blocks:
+        for k, parents in enumerate(KINDS[block.kind].parents):
+            if len(parents) > 1:
+                for key, corners in sets.items():
+                    inside = np.isin(block.nodes[:, parents], corners).all(axis=1)
+                    found[key].append(block.nodes[inside, k])
+    return {key: np.unique(np.concatenate(parts)) for key, parts in found.items()}
+
+
+def _of_meshio(where: str, mesh: Any) -> SolidMesh:
+    points, blocks, first = np.asarray(mesh.points, float), [], 0
+    for cells in mesh.cells:
+        if cells.type in KINDS:
+            count = len(cells.data)
+            blocks.append(Block(cells.type, first + np.arange(count), np.asarray(cells.data)))
+            first += count
+        elif not cells.type.startswith(_THIN):
+            raise ValueError(
+                f"{where}: mesh= has cells {cells.type!r}; it must have tetrahedra and hexahedra "
+                f"alone, {', '.join(map(repr, KINDS))}: mesh it with these."
+            )
+    if not blocks:
+        kinds = sorted({cells.type for cells in mesh.cells})
+        raise ValueError(
+            f"{where}: mesh= has cells {kinds} and no solid ones; it must have tetrahedra or "
+            "hexahedra: save the mesh of the volume, not of its surface."
+        )
+    return SolidMesh(
+        points, tuple(blocks), _sets_of_meshio(mesh), len(points), np.zeros((0, 8), int), True
+    )
+
+
+def _sets_of_meshio(mesh: Any) -> dict[str, Array]:
+    """Named sets of points, and points of named sets of cells and of Gmsh's physical groups."""
+    sets: dict[str, list[Array]] = {}
+    for key, points in (getattr(mesh, "point_sets", None) or {}).items():
+        sets.setdefault(key, []).append(np.asarray(points, int).ravel())
+    for key, members in (getattr(mesh, "cell_sets", None) or {}).items():
+        for cells, chosen in zip(mesh.cells, members, strict=True):
+            if chosen is not None and len(chosen):
+                sets.setdefault(key, []).append(np.asarray(cells.data)[np.asarray(chosen)].ravel())
+    groups = (mesh.cell_data or {}).get("gmsh:physical", ())
+    for key, (tag, dimension) in (mesh.field_data or {}).items() if len(groups) else ():
+        for cells, tags in zip(mesh.cells, groups, strict=True):
+            if cells.dim == dimension:
+                sets.setdefault(key, []).append(cells.data[np.asarray(tags) == tag].ravel())
+    found = {key: np.unique(np.concatenate(parts)) for key, parts in sets.items()}
+    return {key: members for key, members in found.items() if len(members)}
+
+
+def _raised(solid: SolidMesh) -> SolidMesh:
+    """The mesh with quadratic elements in place of linear ones."""
+    linear = [block for block in solid.blocks if block.kind in _QUADRATIC]
+    if not linear:
+        return solid
+    keys, sizes = [], []
+    for block in linear:
+        for parents in KINDS[_QUADRATIC[block.kind]].parents[len(_CORNERS[block.kind]) :]:
+            key = np.full((len(block.nodes), 8), -1)
+            key[:, : len(parents)] = np.sort(block.nodes[:, list(parents)], axis=1)
+            keys.append(key)
+            sizes.append(len(key))
+    parents, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    columns = iter(np.split(solid.given + inverse.ravel(), np.cumsum(sizes)[:-1]))
+    blocks = []
+    for block in solid.blocks:
+        if block.kind not in _QUADRATIC:
+            blocks.append(block)
+            continue
+        kind = _QUADRATIC[block.kind]
+        count = len(KINDS[kind].parents) - len(_CORNERS[block.kind])
+        added = [next(columns) for _ in range(count)]
+        blocks.append(Block(kind, block.numbers, np.column_stack([block.nodes, *added])))
+    raised = SolidMesh(solid.nodes, tuple(blocks), {}, solid.given, parents, solid.oriented)
+    raised = raised._replace(nodes=raised.places(solid.nodes, np))
+    return raised._replace(sets={key: raised.widened(x) for key, x in solid.sets.items()})
+
+
+def members(where: str, solid: SolidMesh, nodes: Array, interfaces: Any) -> Any:
+    """Interfaces by numbers of nodes, from numbers, names of sets, or functions of places."""
+    if not isinstance(interfaces, Mapping):
+        return interfaces
+    found = {}
+    for name, chosen in interfaces.items():
+        if isinstance(chosen, str):
+            if chosen not in solid.sets:
+                known = ", ".join(map(repr, solid.sets)) or "none"
+                raise ValueError(
+                    f"{where}: interface {name!r} is the set {chosen!r}, which mesh= has not; its "
+                    f"sets are {known}: give one of these, numbers of nodes, or a function of "
+                    "their places (n, 3)."
+                )
+            found[name] = solid.sets[chosen]
+        elif callable(chosen):
+            inside = np.asarray(chosen(nodes))
+            if inside.shape != (len(nodes),) or inside.dtype != bool:
+                raise ValueError(
+                    f"{where}: the function of interface {name!r} returns {inside.dtype} of the "
+                    f"shape {inside.shape}; it must be a truth value for each node, bool of the "
+                    f"shape ({len(nodes)},), of places (n, 3): lambda x: x[:, 0] < 1e-9."
+                )
+            found[name] = np.flatnonzero(inside)
+        else:
+            numbers = np.asarray(chosen)
+            if numbers.dtype == bool and numbers.shape == (solid.given,):
+                numbers = np.flatnonzero(numbers)
+            whole = numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer)
+            inside = whole and len(numbers) and 0 <= numbers.min() <= numbers.max() < solid.given
+            found[name] = solid.widened(numbers) if inside else numbers
+    return found
