@@ -36,7 +36,8 @@ def doubts(
                     f"FlexibleBody({name!r}) turned at up to {np.sqrt(spin):.3g} rad/s, and its "
                     f"lowest angular frequency is {np.sqrt(lowest):.3g} rad/s; the model leaves "
                     "out the stiffness by the stress of a spin, which counts beyond a third of "
-                    "it: take a chain of several shorter bodies, or a lie_jax.beams.line."
+                    "it: take spin_stiffness=True of FlexibleBody.from_mesh, a chain of several "
+                    "shorter bodies, or a lie_jax.beams.line."
                 )
             if turn > _TURN:
                 sentences.append(
