@@ -81,6 +81,7 @@ PAGES = (
         "import_models.md",
         "robots.md",
         "beams.md",
+        "flexible.md",
         "contact.md",
         "events.md",
         "extending.md",
@@ -111,6 +112,13 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         # A small force lifts the tip by F L³/(3 EI).
         lifted = names["height"](1e-3)
         np.testing.assert_allclose(lifted, 1e-3 / (3.0 * 2.1e11 * 0.03 * 0.002**3 / 12), rtol=2e-3)
+    elif page == "flexible.md":
+        # Of a thin beam, clamped at one end; its mesh cannot shrink sideways there.
+        exact = 1.87510406871196117**2 * np.sqrt(2.1e11 * 0.01**2 / 12 / 7800.0) / 0.4**2
+        np.testing.assert_allclose(names["rod"].frequencies[0], exact, rtol=2e-2)
+    elif page == "theory/flexible.md":
+        # Southwell's number of a uniform blade.
+        np.testing.assert_allclose(names["southwell"], 1.193, rtol=1e-2)
     elif page == "contact.md":
         # Angular momentum about the line of contact, in the middle of the overlap, is kept.
         radius, lever = names["radius"], names["radius"] - names["sag"] / 2
