@@ -5,7 +5,7 @@ import sys
 import typing
 from types import ModuleType
 
-from lie_jax import beams, contact, estimation, extend, groups, robotics, solids
+from lie_jax import beams, contact, estimation, extend, groups, robotics, shells, solids
 from lie_jax.config import configure
 from lie_jax.integrators.bdf import BDF
 from lie_jax.integrators.compositions import CommutatorFree, CrouchGrossman
@@ -153,6 +153,7 @@ __all__ = [
     "place",
     "project",
     "robotics",
+    "shells",
     "simulate",
     "solids",
     "sweep",
@@ -165,7 +166,7 @@ def __getattr__(name: str) -> ModuleType:
     if name in _LATE:
         return importlib.import_module(f"lie_jax.{name}")
     message = f"module 'lie_jax' has no attribute {name!r}"
-    for room in (beams, contact, estimation, extend, groups, robotics, solids):
+    for room in (beams, contact, estimation, extend, groups, robotics, shells, solids):
         if name in room.__all__:
             message += f"; it is {room.__name__}.{name}"
             break

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 
@@ -14,6 +14,9 @@ Element = TypeVar("Element", bound="AbstractElement")
 
 class AbstractElement(eqx.Module):
     """A body, joint or force; construction runs the checks that its fields declare."""
+
+    # Whether several of its ends may be on one body, at points of their own.
+    shares_bodies: ClassVar[bool] = False
 
     def __new__(cls, *args, **kwargs):
         """Instance with its fields of the role `"preset"`, which users' constructors do not set."""

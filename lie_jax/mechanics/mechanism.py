@@ -124,7 +124,7 @@ class Mechanism(eqx.Module):
                         f"{_short_name(element)} names the body {name!r}, which does not exist; "
                         f"the names are {known}: correct it, or add the body to bodies=."
                     )
-            if len(set(element.bodies)) < len(element.bodies):
+            if len(set(element.bodies)) < len(element.bodies) and not element.shares_bodies:
                 raise ValueError(
                     f"{_short_name(element)} connects {element.bodies[0]!r} with itself; it "
                     "needs two different bodies: correct one of the names."

@@ -31,7 +31,7 @@ FLOORS = [
     {"io"},
     {"viz"},
     # Names of the rooms below for users.
-    {"beams", "contact", "extend", "solids"},
+    {"beams", "contact", "extend", "shells", "solids"},
 ]
 
 
@@ -111,6 +111,7 @@ PUBLIC = {
     "control": "ilqr shoot spline_basis Solution History",
     "contact": "Contact Coulomb HuntCrossley SmoothLinear Sphere Plane HeightField HeightGrid",
     "beams": "Beam Line NodeLoad Section line rectangle circle tube of_material distributed",
+    "shells": "Pressure Shell Shells Surface isotropic pressure readings surface",
     "estimation": "identify Identification Identifiability monte_carlo MonteCarlo rows_at "
     "transforms",
     "extend": "AbstractForce AbstractJoint AbstractJointForce AbstractIntegrator AbstractSystem "
@@ -153,7 +154,7 @@ def test_import_needs_no_test_or_plot_library_and_leaves_the_precision_alone():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("room", ["beams", "contact", "extend", "solids"])
+@pytest.mark.parametrize("room", ["beams", "contact", "extend", "shells", "solids"])
 def test_rooms_of_names_hold_no_others(room):
     module = getattr(lie_jax, room)
     # The checks of types in tests add `jaxtyping`.

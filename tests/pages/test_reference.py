@@ -21,7 +21,7 @@ TEXTS = {name: (FOLDER / name).read_text() for name in PAGES}
 # Modules whose functions and classes users import.
 MODULES = (
     *("beams", "contact", "control", "estimation", "estimation.transforms", "extend"),
-    *("extend.fields", "io", "io.conversions", "robotics", "solids"),
+    *("extend.fields", "io", "io.conversions", "robotics", "shells", "solids"),
     *(f"groups.{name}" for name in lie_jax.groups.__all__),
 )
 # Of use inside of the package alone.

@@ -1,6 +1,5 @@
 """The beam element: a screw between two nodes."""
 
-import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -195,16 +194,16 @@ class Beam(AbstractPairForce):
         part = jax.vmap(Beam._parts, out_axes=-1)(self, poses, velocities)
         # ḣ by the hybrid velocities of both bodies, (6, 12).
         rates = jnp.concatenate(
-            [_product(p, c) for p, c in zip(part.rates, part.carries, strict=True)], axis=1
+            [small.products(p, c) for p, c in zip(part.rates, part.carries, strict=True)], axis=1
         )
         turned = jnp.concatenate(
             [
-                _product(small.transpose(c), g)
+                small.products(small.transpose(c), g)
                 for c, g in zip(part.carries, part.turned, strict=True)
             ]
         )
-        by_h = _product(small.transpose(rates), part.elastic) + turned
-        along = -_product(by_h, rates)
+        by_h = small.products(small.transpose(rates), part.elastic) + turned
+        along = -small.products(by_h, rates)
         count = along.shape[-1]
         zero = jnp.zeros((3, 3, count), along.dtype)
         of_frames = [small.block_2x2(zero, -force, zero, zero) for force in part.forces]
@@ -212,16 +211,16 @@ class Beam(AbstractPairForce):
         along = along + small.block_2x2(of_frames[0], none, none, of_frames[1])
         by_velocity = jnp.zeros_like(along)
         if part.viscous is not None:
-            pulled = _product(small.transpose(rates), part.viscous)
-            by_velocity = -_product(pulled, rates)
+            pulled = small.products(small.transpose(rates), part.viscous)
+            by_velocity = -small.products(pulled, rates)
             # The body's components of a constant ṙ change as the body turns.
             spun = [
-                _product(_product(p, o)[:, :3], spin)
+                small.products(small.products(p, o)[:, :3], spin)
                 for p, o, spin in zip(part.rates, part.offsets, part.spins, strict=True)
             ]
             tall = jnp.zeros((6, 3, count), along.dtype)
             pushed = jnp.concatenate([tall, spun[0], tall, spun[1]], axis=1)
-            along = along - _product(pulled, pushed)
+            along = along - small.products(pulled, pushed)
         shape = (2, 6, 2, 6, count)
         return along.reshape(shape), by_velocity.reshape(shape)
 
@@ -237,7 +236,7 @@ class Beam(AbstractPairForce):
             elastic = elastic + small.matmul(viscous, screw.change_of_rate(between, *twists))
         return _Parts(
             rates=screw.rates_by_twists(between),
-            carries=tuple(_carry(o, p) for o, p in zip(offsets, poses, strict=True)),
+            carries=tuple(screw.carry(o, p.rotation) for o, p in zip(offsets, poses, strict=True)),
             offsets=offsets,
             turned=screw.change_of_pulled_back(between, sigma),
             forces=tuple(
@@ -307,16 +306,6 @@ class Beam(AbstractPairForce):
         return small.matvec(self.damping, rate)
 
 
-def _product(a: Float[Array, "m n count"], b: Float[Array, "n p count"]) -> Array:
-    """Products of matrices on the first axes, term by term.
-
-    With the elements innermost each term fills vector units, which a sum along an axis does not:
-    it takes six times as long here.
-    """
-    terms = [a[:, k, None] * b[None, k] for k in range(b.shape[0])]
-    return functools.reduce(jnp.add, terms)
-
-
 class _Parts(NamedTuple):
     """Parts of the wrenches' derivatives, for both nodes: P, carries from hybrid velocities and
     from twists of bodies to twists of nodes, derivatives of Pᵀσ by h, R times the forces' skew
@@ -331,9 +320,3 @@ class _Parts(NamedTuple):
     spins: tuple[Array, ...]
     elastic: Matrix6
     viscous: Matrix6 | None
-
-
-def _carry(offset: Matrix6, pose: BodyPose) -> Matrix6:
-    """Matrix (6, 6) from the hybrid velocity of a body to the twist of its node."""
-    turned = small.matmul(offset[:, :3], pose.rotation.T)
-    return jnp.concatenate([turned, offset[:, 3:]], axis=1)

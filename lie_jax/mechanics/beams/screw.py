@@ -113,6 +113,15 @@ def change_of_rate(screw: Screw, at_a: Twist, at_b: Twist) -> Matrix6:
     return of(-1.0, at_b) - of(1.0, at_a)
 
 
+def carry(offset: Matrix6, rotation: Matrix) -> Matrix6:
+    """Matrix (6, 6) from the hybrid velocity of a body to the twist of a node.
+
+    `offset` leads from the body's twist to the node's, both in their axes.
+    """
+    turned = small.matmul(offset[:, :3], rotation.T)
+    return jnp.concatenate([turned, offset[:, 3:]], axis=1)
+
+
 def _changes(sign: float, screw: Screw, a: Vector) -> tuple[Matrix, Matrix]:
     """`_by_rotation`, and its derivative along y: that of B a, or Bᵀ a, by φ."""
     _, slope, bend = screw.coefficients

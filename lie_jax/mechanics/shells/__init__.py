@@ -1,0 +1,1 @@
+"""Shells: four-node elements, their laws, surfaces of them, and loads."""
