@@ -13,7 +13,14 @@ from lie_jax import checks
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.elements import replace_fields
 from lie_jax.mechanics.fields import Parameter
-from lie_jax.mechanics.flexible import finite_elements, meshes, reduction, spins, sums
+from lie_jax.mechanics.flexible import (
+    choices,
+    finite_elements,
+    meshes,
+    reduction,
+    solids,
+    sums,
+)
 from lie_jax.mechanics.flexible.deformation import Deformation
 from lie_jax.numerics.conversion import as_float
 
@@ -91,10 +98,10 @@ class FlexibleBody(Body):
         where = f"FlexibleBody({name!r})"
         checks.one_of(f"{where}: frame=", frame, _FRAMES)
         model = reduction.model_of(where, nodes, mass, stiffness)
-        members = _interfaces(where, interfaces, len(model.nodes))
-        _check_number(where, modes, frame, len(members))
+        members = choices.interfaces_of(where, interfaces, len(model.nodes))
+        choices.check_number(where, modes, frame, len(members))
         basis = reduction.basis_of(where, model, members, modes, frame)
-        return _body(name, model, basis, members, None, damping_time, motion)
+        return _body(name, sums.of_model(model, basis), members, damping_time, motion)
 
     @staticmethod
     def from_mesh(
@@ -108,6 +115,7 @@ class FlexibleBody(Body):
         modes: Any,
         frame: str = "interface",
         order: int = 2,
+        nodes: ArrayLike | None = None,
         spin_stiffness: bool = False,
         damping_time: ArrayLike | None = None,
         **motion: Any,
@@ -125,11 +133,17 @@ class FlexibleBody(Body):
         - `interfaces`: by names, numbers of nodes as the mesh counts them, from 0; the name of a
           set of the mesh (a boundary of scikit-fem, a physical group of Gmsh, a set of points or
           cells); or a function of places (n, 3) that is true for nodes (n,) of the interface.
+        - `nodes`: (n, 3), m, other places of the mesh's own nodes, as for another thickness;
+          interfaces keep the nodes that they have in `mesh`.
         - `order`: 2 gives linear elements quadratic displacements, with more nodes behind the
           mesh's own; 1 keeps the nodes, and linear elements are far too stiff in bending.
         - `spin_stiffness`: True adds the stiffness by the stress of the body's own spin, about an
           axis through the body frame's origin with the first interface held; with `frame="free"`
           about an axis through the centre of mass.
+
+        `density`, `young`, `poisson` and `nodes` may be traced by JAX: derivatives go through the
+        reduction, exactly, also where modes have equal frequencies. Amplitudes then have another
+        meaning from value to value, the motion of the body has not.
 
         `print(body)` shows mass, size and lowest frequency, and with them a mesh in mm. Raises
         `ImportError` without these libraries; `ValueError` for elements that are inside out or
@@ -138,23 +152,13 @@ class FlexibleBody(Body):
         where = f"FlexibleBody({name!r})"
         checks.one_of(f"{where}: frame=", frame, _FRAMES)
         solid = meshes.read(where, mesh, order)
+        moved = None if nodes is None else meshes.moved(where, solid, nodes)
         given = meshes.members(where, solid, solid.nodes, interfaces)
+        members = choices.interfaces_of(where, given, len(solid.nodes))
+        choices.check_number(where, modes, frame, len(members))
         of = finite_elements.material_of(where, solid, density, young, poisson)
-        parts = finite_elements.elements(where, solid, solid.nodes)
-        n = len(solid.nodes)
-        matrices = (
-            finite_elements.assembled(parts, compute(parts, of), n)
-            for compute in (finite_elements.mass, finite_elements.stiffness)
-        )
-        model = reduction.model_of(where, solid.nodes, *matrices)
-        members = _interfaces(where, given, n)
-        _check_number(where, modes, frame, len(members))
-        basis = reduction.basis_of(where, model, members, modes, frame)
-        spin = None
-        if spin_stiffness:
-            held = next(iter(members.values())) if frame == "interface" else None
-            spin = spins.stiffness(where, model, parts, of, basis.modes, held)
-        return _body(name, model, basis, members, spin, damping_time, motion)
+        reduced = solids.reduce(where, solid, moved, of, members, modes, frame, spin_stiffness)
+        return _body(name, reduced, members, damping_time, motion)
 
     def __check_init__(self):
         m = self.deformation.stiffness.shape[-1]
@@ -218,61 +222,20 @@ class FlexibleBody(Body):
         )
 
 
-def _check_number(where: str, modes: Any, frame: str, interfaces: int) -> None:
-    least = max(6 * (interfaces - 1) if frame == "interface" else 1, 1)
-    if isinstance(modes, int | np.integer) and modes < least:
-        raise ValueError(
-            f"{where}: modes= is {modes}; it must be {least} at least, six for each "
-            "interface but the first: raise it, or merge interfaces."
-        )
-
-
 def _body(
     name: str,
-    model: reduction.Model,
-    basis: reduction.Basis,
+    reduced: sums.Reduced,
     members: Mapping[str, Any],
-    spin: Any,
     damping_time: Any,
     motion: Mapping[str, Any],
 ) -> FlexibleBody:
-    x, shapes = model.nodes, basis.modes
-    weighted = (model.mass @ shapes.reshape(len(x), -1)).reshape(shapes.shape)
-    rigid = sums.undeformed(x, model.mass @ x, float(model.mass.sum()))
-    zero = np.zeros(shapes.shape[2])
+    zero = np.zeros(reduced.basis.modes.shape[2])
     return FlexibleBody(
         name,
-        *rigid,
-        deformation=sums.deformation(x, weighted, basis, damping_time, spin),
+        *reduced.undeformed(),
+        deformation=reduced.deformation(damping_time),
         interfaces=tuple(members),
-        nodes=as_float(x),
-        modes=as_float(shapes),
+        nodes=as_float(reduced.nodes),
+        modes=as_float(reduced.basis.modes),
         **{"amplitudes": zero, "amplitude_rates": zero, **motion},
     )
-
-
-def _interfaces(where: str, interfaces: Mapping[str, Any], n: int) -> dict[str, np.ndarray]:
-    if not isinstance(interfaces, Mapping) or not interfaces:
-        raise ValueError(
-            f"{where}: interfaces= is {interfaces!r}; it must be a dictionary of names and numbers "
-            "of nodes, at least one: the body frame is held to the first."
-        )
-    members = {}
-    for name, numbers in interfaces.items():
-        checks.name(f"{where}: the name of an interface", name)
-        numbers = np.asarray(numbers)
-        if numbers.dtype == bool and numbers.shape == (n,):
-            numbers = np.flatnonzero(numbers)
-        if numbers.size < 3 or numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-            raise ValueError(
-                f"{where}: interface {name!r} has {numbers.size} nodes; it must have numbers of "
-                "three nodes at least: choose them by their places, as in "
-                "numpy.flatnonzero(nodes[:, 0] < 1e-9)."
-            )
-        if numbers.min() < 0 or numbers.max() >= n:
-            raise ValueError(
-                f"{where}: interface {name!r} has nodes from {numbers.min()} to {numbers.max()}; "
-                f"nodes are counted from 0 to {n - 1}: subtract one if the file counts from 1."
-            )
-        members[name] = np.unique(numbers)
-    return members

@@ -178,22 +178,20 @@ def _flat(values: Array) -> Array:
     return values.transpose(0, 1, 3, 2).reshape(e, 3 * q, k)
 
 
-def numbers(parts: Sequence[Elements], size: int) -> tuple[Array, Array]:
+def _numbers(blocks: Sequence[Block], size: int) -> tuple[Array, Array]:
     """Rows and columns of the numbers of element matrices, flat, with `size` rows for each node."""
     found = []
-    for part in parts:
-        rows = (size * part.block.nodes[:, :, None] + np.arange(size)).reshape(
-            len(part.block.nodes), -1
-        )
-        pair = np.broadcast_arrays(rows[:, :, None], rows[:, None, :])
-        found.append([x.ravel() for x in pair])
+    for block in blocks:
+        rows = size * block.nodes[:, :, None] + np.arange(size)
+        rows = rows.reshape(len(rows), -1)
+        found.append([x.ravel() for x in np.broadcast_arrays(rows[:, :, None], rows[:, None, :])])
     rows, columns = (np.concatenate(x) for x in zip(*found, strict=True))
     return rows, columns
 
 
-def assembled(parts: Sequence[Elements], matrices: Sequence[Array], n: int) -> Any:
+def assembled(blocks: Sequence[Block], matrices: Sequence[Array], n: int) -> Any:
     """Sparse matrix of n nodes from element matrices."""
     size = 3 if matrices[0].ndim == 5 else 1
     values = np.concatenate([np.asarray(x).ravel() for x in matrices])
-    whole = scipy.sparse.csc_matrix((values, numbers(parts, size)), shape=(size * n, size * n))
+    whole = scipy.sparse.csc_matrix((values, _numbers(blocks, size)), shape=(size * n, size * n))
     return ((whole + whole.T) / 2).tocsc()

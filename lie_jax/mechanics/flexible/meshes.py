@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
+from lie_jax.numerics.conversion import as_float
 
 Array = np.ndarray
 
@@ -97,7 +99,7 @@ class SolidMesh(NamedTuple):
         """All nodes (n, 3) from those of the mesh (given, 3)."""
         if not len(self.parents):
             return nodes
-        there = (self.parents >= 0)[:, :, None]
+        there = (self.parents >= 0)[:, :, None].astype(float)
         picked = nodes[np.maximum(self.parents, 0)] * there
         return xp.concatenate([nodes, picked.sum(axis=1) / there.sum(axis=1)])
 
@@ -269,6 +271,16 @@ def _raised(solid: SolidMesh) -> SolidMesh:
     raised = SolidMesh(solid.nodes, tuple(blocks), {}, solid.given, parents, solid.oriented)
     raised = raised._replace(nodes=raised.places(solid.nodes, np))
     return raised._replace(sets={key: raised.widened(x) for key, x in solid.sets.items()})
+
+
+def moved(where: str, solid: SolidMesh, nodes: Any) -> Any:
+    """All nodes (n, 3) from other places of the mesh's own, which JAX may trace."""
+    nodes = as_float(nodes)
+    checks.shape(f"{where}: nodes=", nodes, (solid.given, 3), "places of the nodes of mesh=, m")
+    checks.finite(f"{where}: nodes=", nodes)
+    if checks.has_tracers(nodes):
+        return solid.places(nodes, jnp)
+    return solid.places(np.asarray(nodes), np)
 
 
 def members(where: str, solid: SolidMesh, nodes: Array, interfaces: Any) -> Any:

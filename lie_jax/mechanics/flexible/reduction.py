@@ -47,7 +47,8 @@ def model_of(where: str, nodes: Any, mass: Any, stiffness: Any) -> Model:
         raise ValueError(
             f"{where}: nodes=, mass= or stiffness= are traced by JAX; they must be known numbers, "
             "which a library reduces: make the body outside of jax.jit and jax.grad, and "
-            "differentiate by the factors of FlexibleBody.scale(mass=, stiffness=)."
+            "differentiate by the factors of FlexibleBody.scale(mass=, stiffness=), or take "
+            "FlexibleBody.from_mesh."
         )
     nodes = np.asarray(nodes, dtype=float)
     if nodes.ndim != 2 or nodes.shape[1] != 3 or len(nodes) < 4 or not np.isfinite(nodes).all():
@@ -124,14 +125,14 @@ def _check_rigid_motions(where: str, model: Model) -> None:
 
 class Basis(NamedTuple):
     """Modes (n, 3, m), the reduced stiffness (m, m), and points (i, 3), shifts and turns (i, 3, m)
-    of the interfaces.
+    of the interfaces; of NumPy, or of JAX.
     """
 
-    modes: Array
-    stiffness: Array
-    points: Array
-    shifts: Array
-    turns: Array
+    modes: Any
+    stiffness: Any
+    points: Any
+    shifts: Any
+    turns: Any
 
 
 def interface_map(where: str, name: str, nodes: Array, members: Array) -> tuple[Array, Array]:
@@ -176,7 +177,7 @@ def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes
     if modes > held:
         mass = model.whole_mass[free][:, free]
         vibrations = np.zeros((3 * len(model.nodes), modes - held))
-        vibrations[free] = _lowest(where, inner, mass, (held, modes), solve)
+        vibrations[free] = lowest(where, inner, mass, (held, modes), solve)
         columns.append(vibrations)
     return _diagonal(model, np.hstack(columns))
 
@@ -184,11 +185,15 @@ def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes
 def free_modes(where: str, model: Model, modes: int) -> Array:
     """Modes (3n, m) of the free body, without rigid motions."""
     mass = model.whole_mass
-    # Below zero, where the shifted stiffness is regular.
-    shift = -abs(model.stiffness).max() / abs(mass).max() * 1e-6
-    solve = solver(where, (model.stiffness - shift * mass).tocsc())
-    shapes = _lowest(where, model.stiffness, mass, (-6, modes), solve, shift)
+    below = shift(model.stiffness, mass)
+    solve = solver(where, (model.stiffness - below * mass).tocsc())
+    shapes = lowest(where, model.stiffness, mass, (-6, modes), solve, below)
     return _diagonal(model, shapes)[:, 6:]
+
+
+def shift(stiffness: Any, mass: Any) -> float:
+    """Square of a frequency below zero, where the shifted stiffness of a free body is regular."""
+    return -abs(stiffness).max() / abs(mass).max() * 1e-6
 
 
 def solver(where: str, matrix: Any) -> Any:
@@ -202,7 +207,7 @@ def solver(where: str, matrix: Any) -> Any:
         ) from error
 
 
-def _lowest(
+def lowest(
     where: str, stiffness: Any, mass: Any, span: tuple[int, int], solve: Any, shift: float = 0.0
 ) -> Array:
     """Eigenvectors (rows, count) of the lowest frequencies: modes number `span[0]` to `span[1]`."""

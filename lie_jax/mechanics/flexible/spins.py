@@ -9,6 +9,7 @@ structures" (1987).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -23,14 +24,14 @@ Array = np.ndarray
 PRODUCTS = (0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (2, 0)
 
 
-def accelerations(places: Array) -> Array:
+def accelerations(places: Any, xp: Any = np) -> Any:
     """ω × (ω × x) (n, 3, 6) at places (n, 3), for one of each of the six products."""
     found = []
     for a, b in PRODUCTS:
         product = np.zeros((3, 3))
         product[a, b] = product[b, a] = 1.0
         found.append(places @ (product - np.trace(product) * np.eye(3)))
-    return np.stack(found, axis=2)
+    return xp.stack(found, axis=2)
 
 
 def stiffness(
@@ -53,7 +54,7 @@ def stiffness(
     for k in range(len(PRODUCTS)):
         stresses = finite_elements.stress(parts, of, moved[:, :, k])
         across = finite_elements.stress_stiffness(parts, stresses)
-        matrix = finite_elements.assembled(parts, across, n)
+        matrix = finite_elements.assembled([part.block for part in parts], across, n)
         loaded = (matrix @ modes.reshape(n, -1)).reshape(modes.shape)
         found.append(np.einsum("iak,ial->kl", modes, loaded))
     return np.array(found).reshape(len(PRODUCTS), m, m)

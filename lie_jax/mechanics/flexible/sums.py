@@ -2,48 +2,59 @@
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
+from lie_jax import checks
 from lie_jax.mechanics.flexible.deformation import Deformation
-from lie_jax.mechanics.flexible.reduction import Basis
+from lie_jax.mechanics.flexible.reduction import Basis, Model
 from lie_jax.numerics.conversion import as_float
 
 Array = Any
 
 
-class Undeformed(NamedTuple):
-    """Mass, inertia (3, 3) about the centre of mass, and that centre (3,), of the body at rest."""
+class Reduced(NamedTuple):
+    """A mesh by its modes: places x (n, 3) of nodes, m x, Σ m, the basis, m ψ (n, 3, m), and the
+    stiffness (6, m, m) by a spin, None for none.
+    """
 
+    nodes: Array
+    weighted_nodes: Array
     mass: Array
-    inertia: Array
-    center: Array
+    basis: Basis
+    weighted_modes: Array
+    spin: Array | None = None
+
+    @property
+    def _xp(self) -> Any:
+        return jnp if checks.has_tracers(*self[:3], *self.basis) else np
+
+    def undeformed(self) -> tuple[Array, Array, Array]:
+        """Mass, inertia (3, 3) about the centre of mass, and that centre (3,), at rest."""
+        center = self.weighted_nodes.sum(axis=0) / self.mass
+        spread = self.nodes.T @ self.weighted_nodes - self.mass * self._xp.outer(center, center)
+        return self.mass, self._xp.trace(spread) * np.eye(3) - spread, center
+
+    def deformation(self, damping_time: Any) -> Deformation:
+        """Deformation by the modes."""
+        basis = self.basis
+        arrays = {
+            "first": self.weighted_modes.sum(axis=0),
+            "mixed": self._xp.einsum("ia,ibk->abk", self.nodes, self.weighted_modes),
+            "second": self._xp.einsum("iak,ibl->abkl", basis.modes, self.weighted_modes),
+            "stiffness": basis.stiffness,
+            "points": basis.points,
+            "shifts": basis.shifts,
+            "turns": basis.turns,
+        }
+        known = {key: as_float(value) for key, value in arrays.items()}
+        damping = None if damping_time is None else as_float(damping_time) * known["stiffness"]
+        spin = None if self.spin is None else as_float(self.spin)
+        return Deformation(**known, damping=damping, spin=spin)
 
 
-def undeformed(nodes: Array, weighted: Array, total: Array, xp: Any = np) -> Undeformed:
-    """Rigid body of nodes x (n, 3), from the mass matrix times x (n, 3) and the whole mass."""
-    center = weighted.sum(axis=0) / total
-    spread = nodes.T @ weighted - total * xp.outer(center, center)
-    return Undeformed(total, xp.trace(spread) * np.eye(3) - spread, center)
-
-
-def deformation(
-    nodes: Array,
-    weighted: Array,
-    basis: Basis,
-    damping_time: Any,
-    spin: Array | None,
-    xp: Any = np,
-) -> Deformation:
-    """Deformation by modes, from the mass matrix times the modes (n, 3, m)."""
-    arrays = {
-        "first": weighted.sum(axis=0),
-        "mixed": xp.einsum("ia,ibk->abk", nodes, weighted),
-        "second": xp.einsum("iak,ibl->abkl", basis.modes, weighted),
-        "stiffness": basis.stiffness,
-        "points": basis.points,
-        "shifts": basis.shifts,
-        "turns": basis.turns,
-    }
-    known = {key: as_float(value) for key, value in arrays.items()}
-    damping = None if damping_time is None else as_float(damping_time) * known["stiffness"]
-    return Deformation(**known, damping=damping, spin=None if spin is None else as_float(spin))
+def of_model(model: Model, basis: Basis, spin: Array | None = None) -> Reduced:
+    """From the matrices of a mesh."""
+    x, shapes = model.nodes, basis.modes
+    weighted = (model.mass @ shapes.reshape(len(x), -1)).reshape(shapes.shape)
+    return Reduced(x, model.mass @ x, float(model.mass.sum()), basis, weighted, spin)

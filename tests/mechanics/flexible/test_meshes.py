@@ -44,7 +44,9 @@ def _matrices(mesh, order):
     parts = finite_elements.elements("mesh", solid, solid.nodes)
     of = finite_elements.material_of("mesh", solid, DENSITY, YOUNG, POISSON)
     computed = finite_elements.mass(parts, of), finite_elements.stiffness(parts, of)
-    return solid.nodes, *(finite_elements.assembled(parts, x, len(solid.nodes)) for x in computed)
+    return solid.nodes, *(
+        finite_elements.assembled(solid.blocks, x, len(solid.nodes)) for x in computed
+    )
 
 
 @pytest.mark.parametrize("order", [1, 2])
