@@ -16,7 +16,7 @@ from lie_jax.integrators.generalized_alpha.equations import StepParameters
 from lie_jax.integrators.generalized_alpha.start import initial_carry
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.multibody.absolute.system import RigidBodySystem
-from lie_jax.numerics import newton, small
+from lie_jax.numerics import kept_matrices, newton, small
 from lie_jax.numerics.newton import Search
 from lie_jax.systems.system import accelerations_and_multipliers
 
@@ -48,8 +48,8 @@ class GeneralizedAlpha(lie_jax.GeneralizedAlpha):
         return problem, jnp.zeros_like(guess), a_bar, share
 
     @override
-    def _search(self, linearize):
-        search = newton.modified if self.newton == "modified" else _chord
+    def _search(self, linearize, system):
+        search = kept_matrices.modified if self.newton == "modified" else _chord
         rule = newton.Equations(equations.residual, self._matrix, _has_converged, _size)
         return partial(search, rule)
 
@@ -67,7 +67,9 @@ def _chord(equations: newton.Equations, guess: Array, kept: None, args: Any) -> 
         correction = matrix.solve_from(-search.value, jnp.where(first, y, 0.0))
         return equations.correct(search, correction, args)
 
-    start = equations.begin(guess, args)
+    value = equations.residual(guess, args)
+    size = equations.size(value, args)
+    start = newton.Search(newton.initial_root(guess), jnp.ones((), bool), value, size, size)
     return jax.lax.while_loop(newton.loop_condition(newton.MAX_ITERATIONS), iterate, start).root
 
 

@@ -16,21 +16,16 @@ from lie_jax.numerics.matrices import AbstractMatrix
 MAX_ITERATIONS = 25
 # Name of the values that reverse mode may save, so that the backward pass repeats no search.
 FOUND = "found by Newton's method"
-# Modified Newton takes a new matrix after this many solves of a step, or if from the third solve on
-# one reduces the residual by less than this factor. After so many more it starts the step again
-# with full Newton. Numbers of the code behind [S3] (3.4).
-_KEPT_SOLVES = 11
-_NEW_SOLVES = 7
-_SLOW = 0.5
+# A kept matrix serves for so many solves of a step.
+KEPT_SOLVES = 11
 # A damped Newton step that makes things worse is halved at most this often. Halvings approach a
 # slip of 1e-5 m/s from speeds that change by 1e-2 m/s a step in up to 60 iterations.
-_HALVINGS = 5
-_DAMPED_ITERATIONS = 100
+HALVINGS = 5
+DAMPED_ITERATIONS = 100
 # A cheap matrix serves as long as it leaves less than this of a correction.
 _QUARTER = 0.25
-_MODIFIED_SOLVES = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
 # Length of the record of residuals of a step. Its last entry is the last one of a longer search.
-HISTORY = _KEPT_SOLVES + 2 * MAX_ITERATIONS
+HISTORY = KEPT_SOLVES + 2 * MAX_ITERATIONS
 # Residual recorded for an iteration that was not made: JAX_DEBUG_NANS would report a NaN.
 NONE = -1.0
 
@@ -131,7 +126,7 @@ def _full(linearize: Callable, converged: Callable, args: Any, start: Root, boun
         return Correction(after, change, size, converged(change, value, after, args), value)
 
     none = jnp.zeros_like(start.y)
-    return damped_search(correct, jnp.add, start, none, bound + _DAMPED_ITERATIONS, bound)
+    return damped_search(correct, jnp.add, start, none, bound + DAMPED_ITERATIONS, bound)
 
 
 class Correction(NamedTuple):
@@ -179,10 +174,8 @@ def damped_search(
         y, change, size, last, value = correct(root.y, first)
         finite = jnp.isfinite(jnp.sum(change))
         done = last & finite
-        # A quarter less for a full step, less than that for a part of it.
-        share = 1.0 - 0.25 * 0.5 ** halvings.astype(size.dtype)
-        worse = ~first & ~(size <= share * now.size)
-        back = now.damping & worse & ~done & (halvings < _HALVINGS)
+        worse = ~first & is_worse(size, now.size, halvings)
+        back = now.damping & worse & ~done & (halvings < HALVINGS)
         failed = ~now.damping & ~done & (~finite | (root.iterations + 1 == undamped))
         move = jnp.where(back, 0.5 * now.move, change)
         y = where(failed, start.y, where(back, advance(root.y, -move), y))
@@ -200,6 +193,13 @@ def damped_search(
     first = _Damped(Search(start, yes), none, infinite, zero, damping)
     proceed = loop_condition(bound)
     return jax.lax.while_loop(lambda now: proceed(now.search), iterate, first).search.root
+
+
+def is_worse(size: Array, before: Array, halvings: Array) -> Bool[Array, ""]:
+    """Whether the correction after a move is not smaller by a quarter than the one `before` it, by
+    less than that for a part of a move.
+    """
+    return ~(size <= (1.0 - 0.25 * 0.5 ** halvings.astype(size.dtype)) * before)
 
 
 def simplified(
@@ -233,11 +233,11 @@ def simplified(
 
     infinite, yes = jnp.full((), jnp.inf, guess.dtype), jnp.ones((), bool)
     start = Search(initial_root(guess), yes, jnp.zeros_like(guess), infinite)
-    first = jax.lax.while_loop(loop_condition(_KEPT_SOLVES), iterate, start).root
+    first = jax.lax.while_loop(loop_condition(KEPT_SOLVES), iterate, start).root
 
     def go_on():
         again = first._replace(y=guess)
-        return _full(linearize, converged, args, again, _KEPT_SOLVES + MAX_ITERATIONS)
+        return _full(linearize, converged, args, again, KEPT_SOLVES + MAX_ITERATIONS)
 
     # A branch needs no copies of what a loop carries. In a batch both are evaluated, but the loop
     # runs only if one member needs it.
@@ -302,12 +302,6 @@ class Equations(NamedTuple):
     converged: Callable
     size: Callable = largest
 
-    def begin(self, guess: Array, args: Any) -> Search:
-        """Search at the start."""
-        value = self.residual(guess, args)
-        size = self.size(value, args)
-        return Search(initial_root(guess), jnp.ones((), bool), value, size, size)
-
     def correct(self, search: Search, correction: Array, args: Any) -> Search:
         """Search after a correction (n,)."""
         y = search.root.y + correction
@@ -321,60 +315,3 @@ class Equations(NamedTuple):
         after = Search(root, finite, value, size, first)
         done = self.converged(correction, after, args) & finite
         return after._replace(root=root._replace(converged=done))
-
-
-class _Matrix(NamedTuple):
-    """Inverse in use; the solves made with it; three flags that say when it is replaced."""
-
-    kept: Inverse
-    age: Array
-    # The next solve needs a new one; this search has taken a new one; each solve takes a new one.
-    renew: Array
-    renewed: Array
-    always: Array
-
-
-def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Root:
-    """Modified Newton: one inverse serves from search to search as long as it reduces the residual.
-
-    The inverse is renewed after eleven solves, or when a solve no longer halves the residual. If
-    seven more solves do not converge, or a residual is not finite, the search starts again with a
-    new matrix in each of the solves left of 43. Source: [S3] 3.4.
-    """
-    origin = equations.begin(guess, args)
-
-    def iterate(state):
-        search, matrix = state
-        kept = jax.lax.cond(
-            matrix.renew | matrix.always,
-            lambda: inverted(equations.matrix(search.root.y, args), yes),
-            lambda: matrix.kept,
-        )
-        # The first correction, also that of a restart, is for all multipliers, as that of `full`.
-        start = jnp.where(jnp.all(search.root.y == guess), guess, 0.0)
-        correction = kept.matrix.solve_from_by(start, lambda b: kept.inverse @ b, -search.value)
-        after = equations.correct(search, correction, args)
-        count, done = after.root.iterations, after.root.converged
-        age = jnp.where(matrix.renew, 1, matrix.age + 1)
-        slow = (after.size > _SLOW * search.size) & (count > 2)
-        renew = ~matrix.renewed & (slow | (count == _KEPT_SOLVES)) & ~done
-        exhausted = (matrix.renewed & (age == _NEW_SOLVES) & ~done) | ~after.finite
-        restart = exhausted & ~matrix.always
-        after = after._replace(
-            root=after.root._replace(y=jnp.where(restart, guess, after.root.y)),
-            value=jnp.where(restart, origin.value, after.value),
-            finite=after.finite | restart,
-        )
-        return after, _Matrix(
-            kept=kept,
-            age=age,
-            renew=renew,
-            renewed=matrix.renewed | renew,
-            always=matrix.always | restart,
-        )
-
-    no, yes = jnp.zeros((), bool), jnp.ones((), bool)
-    first = _Matrix(kept, jnp.zeros((), jnp.int32), ~kept.there, no, no)
-    proceed = loop_condition(_MODIFIED_SOLVES)
-    search, matrix = jax.lax.while_loop(lambda state: proceed(state[0]), iterate, (origin, first))
-    return search.root._replace(kept=matrix.kept._replace(there=yes))

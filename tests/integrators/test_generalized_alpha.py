@@ -312,21 +312,26 @@ class Rubbing(OnALine):
         return 0.3 * jnp.cos(t) - self.friction(v)
 
 
+# Kept matrices leave eps^(3/4) of what a step moves, times a slope of 1e5 of the friction.
+UNBALANCED = {"full": 1e-8, "modified": 1e-6}
+
+
+@pytest.mark.parametrize("option", ["full", "modified"])
 @pytest.mark.parametrize(
     ("friction", "dt", "slip"),
     cases([(sharp, 0.03, 1e-3), (narrow, 3e-3, 1e-5)], [(narrow, 3e-3, 1e-5)]),
 )
-def test_damped_steps_solve_what_full_steps_run_around(friction, dt, slip):
+def test_damped_steps_solve_what_full_steps_run_around(friction, dt, slip, option):
     """Full Newton steps go to and fro between the two sides of the friction."""
     start = lie_jax.State([1.0], [100.0 * dt])
-    method = lie_jax.GeneralizedAlpha(0.8)
+    method = lie_jax.GeneralizedAlpha(0.8, newton=option)
     run = lie_jax.simulate(Rubbing(friction), method, start, dt=dt, steps=300)
     iterations = np.asarray(run.stats.newton_iterations)
     assert iterations.max() > newton.MAX_ITERATIONS
     # At rest friction balances the drive but for what the mass takes.
     t, v = run.t[-50:], run.v[-50:, 0]
     balance = run.acceleration[-50:, 0] - (0.3 * jnp.cos(t) - friction(v))
-    assert_allclose(balance, 0.0, atol=1e-8)
+    assert_allclose(balance, 0.0, atol=UNBALANCED[option])
     assert float(jnp.abs(v).max()) < slip
 
 

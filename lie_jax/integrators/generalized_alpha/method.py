@@ -14,11 +14,11 @@ from lie_jax.integrators.doubling import Doubled
 from lie_jax.integrators.generalized_alpha import equations, matrix, start
 from lie_jax.integrators.generalized_alpha.equations import StepParameters
 from lie_jax.integrators.generalized_alpha.start import Carry
-from lie_jax.numerics import newton, rules
+from lie_jax.numerics import kept_matrices, newton, rules
 from lie_jax.systems.system import Accelerations, State
 
 _OPTIONS = {
-    "newton": ("full", "modified"),
+    "newton": ("auto", "full", "modified"),
     "jacobian": ("auto", "autodiff", "analytic"),
     "tangent_operator": (True, False),
     "index": (3, 2),
@@ -44,7 +44,9 @@ class GeneralizedAlpha(AbstractIntegrator):
       Index 3 needs damping: with constraints, (1 - rho_inf) / dt should exceed the bodies' rates of
       rotation (rad/s), or multipliers grow without bound; index 2 does not.
     - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
-      kept over steps as long as it serves ([S3] 3.4).
+      kept over steps as long as it serves ([S3] 3.4). `"auto"` takes the second for beams and for
+      bodies on four springs and more, in absolute coordinates without constraints and contacts, but
+      not in batches: the solution is the same up to rounding.
     - `jacobian`: `"analytic"`, [S3] (40) from the system's own linearization, or `"autodiff"`,
       forward-mode derivatives of its residual along the lift: the same matrix. `"auto"` takes the
       cheaper, the second for one body. Bodies in absolute coordinates have a linearization of their
@@ -63,7 +65,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     # Velocities of index 3 carry the rounding of positions over the step size.
     shortest = 1e-4
     rho_inf: float | Float[Array, ""] = 0.9
-    newton: str = eqx.field(static=True, default="full")
+    newton: str = eqx.field(static=True, default="auto")
     jacobian: str = eqx.field(static=True, default="auto")
     tangent_operator: bool = eqx.field(static=True, default=True)
     index: int = eqx.field(static=True, default=3)
@@ -123,7 +125,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def _reserve_inverse(self, system, t, dt, state, u, carry):
         """Carry with room for the inverse that modified Newton keeps."""
-        if self.newton != "modified":
+        if not self._keeps_matrix(system):
             return carry
         problem, guess, *_ = self._parameters(system, t, dt, state, carry, u)
         there = jnp.zeros((), bool)
@@ -166,7 +168,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     def step(self, system, t, dt, state, carry, u):
         problem, guess, a_bar, share = self._parameters(system, t, dt, state, carry, u)
         linearize = partial(matrix.linearize, self.jacobian)
-        search, guess = self._search(linearize), jax.lax.stop_gradient(guess)
+        search, guess = self._search(linearize, system), jax.lax.stop_gradient(guess)
         kept, size = carry.kept, None
         if kept is not None:
             # The matrix of a longer step makes corrections of stiff modes so small that they pass
@@ -205,10 +207,19 @@ class GeneralizedAlpha(AbstractIntegrator):
         rho = self.rho_inf
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
-    def _search(self, linearize):
+    def _keeps_matrix(self, system):
+        return self.newton == "modified" or (self.newton == "auto" and system.slow_to_linearize)
+
+    def _search(self, linearize, system):
+        if not self._keeps_matrix(system):
+            return self._full(linearize)
+        rule = newton.Equations(equations.residual, self._matrix, equations.converges_linearly)
+        modified = partial(kept_matrices.modified, rule)
         if self.newton == "modified":
-            rule = newton.Equations(equations.residual, self._matrix, equations.converges_linearly)
-            return partial(newton.modified, rule)
+            return modified
+        return partial(kept_matrices.unless_batched, modified, self._full(linearize))
+
+    def _full(self, linearize):
         if self.tangent_operator:
             return partial(newton.full, linearize, equations.converges)
         linearize = partial(linearize, operator=False)

@@ -110,6 +110,7 @@ class Beam(AbstractPairForce):
     """
 
     is_relative = True
+    is_smooth = True
     stiffness: Parameter = fields.parameter(check_definite, as_matrix)
     length: Parameter = fields.positive("m")
     damping: OptionalParameter = fields.parameter(check_semidefinite, as_matrix, default=None)

@@ -29,6 +29,9 @@ class AbstractForce(AbstractElement):
     # Whether the wrenches balance each other and depend on the relative motion of the bodies alone.
     # A rigid motion of all bodies then rotates the wrenches and changes nothing else.
     is_relative: ClassVar[bool] = False
+    # Whether wrenches change smoothly with every motion, without places where they set in: Newton's
+    # method may then keep a matrix from step to step.
+    is_smooth: ClassVar[bool] = False
     # What `memory_after` returned at the last instant of a run; None outside of runs.
     last: Any = eqx.field(init=False, repr=False, default=None, metadata=fields.PRESET)
 

@@ -44,6 +44,7 @@ class Bushing(AbstractPairForce):
     """
 
     is_relative = True
+    is_smooth = True
     stiffness: Parameter = fields.semidefinite("N/m")
     rotational_stiffness: Parameter = fields.semidefinite("N m/rad")
     damping: Parameter = fields.semidefinite("N s/m", default=(0.0, 0.0, 0.0))

@@ -107,6 +107,7 @@ class LinearSpringDamper(AbstractPairForce):
     """
 
     is_relative = True
+    is_smooth = True
     stiffness: Parameter = fields.non_negative("N/m")
     damping: Parameter = fields.non_negative("N s/m")
     length: Parameter = fields.parameter(_check_length)
