@@ -12,10 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 # Of the package, and of its extra `notebooks`.
-LIBRARIES = {"blackjax", "equinox", "jax", "lie_jax", "matplotlib", "numpy", "optax"}
+LIBRARIES = {
+    *("blackjax", "equinox", "jax", "lie_jax", "matplotlib", "mpl_toolkits", "numpy", "optax"),
+    "skfem",
+}
 # Numbers that a notebook must show, besides running.
 SHOWN = {
     "bayesian_identification": "assert not diverged.any() and abs(z.mean() - z[0].mean()) < 0.1",
+    # Of a rod that is a hundredth as stiff or as heavy it would be another decade.
+    "connecting_rod": "assert 1e-4 < np.abs(bend[400:]).max() < 1e-3",
     "first_steps": "np.testing.assert_allclose(slope, difference, rtol=1e-6)",
     "groups_and_charts": "assert 3.8 < order < 4.3",
     "learned_force": "assert losses[-1] < 3.0 and rms['network'] < 0.5 * rms['constant']",

@@ -59,6 +59,11 @@ class FlexibleBody(Body):
         """Names of the interfaces' frames in a mechanism."""
         return tuple(f"{self.name}.{interface}" for interface in self.interfaces)
 
+    @property
+    def interface_points(self) -> dict[str, Array]:
+        """Places (3,) of the interfaces' frames in the undeformed body, m, by names."""
+        return dict(zip(self.interfaces, self.deformation.points, strict=True))
+
     @staticmethod
     def from_matrices(
         name: str,
