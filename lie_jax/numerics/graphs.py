@@ -19,9 +19,11 @@ from lie_jax.numerics import gather
 
 Place = tuple[int, int]
 
-# Operations of an elimination beyond which it is refused: one factorisation then takes a tenth of a
-# second, and their list, a constant of the compiled program, 8 MB.
-MOST_OPERATIONS = 500_000
+# Operations of an elimination beyond which it is refused: one factorisation then takes 0.2 s,
+# and their list, a constant of the compiled program, 16 MB.
+MOST_OPERATIONS = 1_000_000
+# Operations beyond which a second order is tried: long meshes take half of them along their length.
+_MANY_OPERATIONS = 20_000
 
 
 class Graph(NamedTuple):
@@ -123,46 +125,107 @@ class Plan(NamedTuple):
     solve: np.ndarray
 
 
-def _minimum_degree(graph: Graph, places: Sequence[Place]) -> list[tuple[int, list[int]]]:
-    """Nodes in the order of their elimination, and the neighbours that each then has.
+Neighbours = list[set[int]]
+# Nodes in the order of their elimination, and the neighbours that each then has.
+Order = list[tuple[int, list[int]]]
 
-    Of all nodes that may follow, the one with the fewest neighbours does. Source: Tinney and
-    Walker, "Direct solutions of sparse network equations" (1967).
-    """
-    near: list[set[int]] = [set() for _ in graph.numbers]
+
+def _order(graph: Graph, places: Sequence[Place]) -> Order:
+    """The cheaper one of two orders: fewest neighbours first, or along the levels of the graph."""
+    near: Neighbours = [set() for _ in graph.numbers]
     for i, j in places:
         if i != j:
             near[i].add(j)
             near[j].add(i)
+    order, count = _eliminated(graph, near, None, MOST_OPERATIONS)
+    if count > min(_MANY_OPERATIONS, MOST_OPERATIONS):
+        along, count_along = _eliminated(graph, near, _levels(near), min(count, MOST_OPERATIONS))
+        if count_along < count:
+            order, count = along, count_along
+    if count > MOST_OPERATIONS:
+        raise ValueError(
+            f"The equations of {graph.bodies} bodies and {len(graph.joints)} joints take more "
+            f"than {MOST_OPERATIONS} operations with blocks, so closely do loops and forces "
+            "connect them; these must be fewer: leave out bodies, joints or forces."
+        )
+    return order
+
+
+def _eliminated(
+    graph: Graph, neighbours: Neighbours, rank: Sequence[int] | None, most: int
+) -> tuple[Order, int]:
+    """Order of nodes, and its number of operations; ends early beyond `most` of them.
+
+    Of all nodes that may follow, the one with the least rank does, or the fewest neighbours.
+    Source: Tinney and Walker, "Direct solutions of sparse network equations" (1967).
+    """
+    near = [set(nodes) for nodes in neighbours]
     waits = [set(nodes) for nodes in graph.after]
     frees: list[list[int]] = [[] for _ in near]
     for node, before in enumerate(waits):
         for other in before:
             frees[other].append(node)
-    ready = [(len(near[k]), k) for k, before in enumerate(waits) if not before]
+
+    def key(node: int) -> int:
+        return len(near[node]) if rank is None else rank[node]
+
+    ready = [(key(k), k) for k, before in enumerate(waits) if not before]
     heapq.heapify(ready)
     done, order, count = set(), [], 0
     while ready:
-        degree, node = heapq.heappop(ready)
-        if node in done or degree != len(near[node]):
+        first, node = heapq.heappop(ready)
+        if node in done or first != key(node):
             continue
+        degree = len(near[node])
         done.add(node)
         order.append((node, sorted(near[node])))
         count += 1 + degree + degree**2
-        if count > MOST_OPERATIONS:
-            raise ValueError(
-                f"The equations of {graph.bodies} bodies and {len(graph.joints)} joints take more "
-                f"than {MOST_OPERATIONS} operations with blocks, so closely do loops and forces "
-                "connect them; these must be fewer: leave out bodies, joints or forces."
-            )
+        if count > most:
+            break
         for other in near[node]:
             near[other] = (near[other] | near[node]) - {other, node}
         for other in frees[node]:
             waits[other].discard(node)
         for other in {*near[node], *frees[node]}:
-            if not waits[other]:
-                heapq.heappush(ready, (len(near[other]), other))
-    return order
+            if not waits[other] and other not in done:
+                heapq.heappush(ready, (key(other), other))
+    return order, count
+
+
+def _levels(near: Neighbours) -> list[int]:
+    """Ranks of nodes along levels of neighbours, from one end of the graph to the other.
+
+    Source: Cuthill and McKee, "Reducing the bandwidth of sparse symmetric matrices" (1969), and
+    George and Liu for the reverse order and the end.
+    """
+    todo, order = set(range(len(near))), []
+    while todo:
+        start, depth = min(todo, key=lambda k: (len(near[k]), k)), 0
+        while True:
+            levels = _levels_from(near, start)
+            if len(levels) <= depth:
+                break
+            depth, start = len(levels), min(levels[-1], key=lambda k: (len(near[k]), k))
+        found = [node for level in levels for node in level]
+        order += found
+        todo.difference_update(found)
+    rank = [0] * len(near)
+    for place, node in enumerate(reversed(order)):
+        rank[node] = place
+    return rank
+
+
+def _levels_from(near: Neighbours, start: int) -> list[list[int]]:
+    """Nodes by their distance from one of them, neighbours of the first ones of a level first."""
+    seen, levels = {start}, [[start]]
+    while levels[-1]:
+        following = []
+        for node in levels[-1]:
+            for other in sorted(near[node] - seen, key=lambda k: (len(near[k]), k)):
+                seen.add(other)
+                following.append(other)
+        levels.append(following)
+    return levels[:-1]
 
 
 @lru_cache(maxsize=64)
@@ -172,7 +235,7 @@ def plan_of(graph: Graph, places: tuple[Place, ...]) -> Plan:
     at |= {(node, node): k for k, node in enumerate(graph.joints, len(places))}
     stored, given = len(places) + len(graph.joints), len(at)
     factor, forward, backward = [], [], []
-    order = _minimum_degree(graph, list(at))
+    order = _order(graph, list(at))
     for k, ahead in order:
         for place in [(i, k) for i in ahead] + [(k, i) for i in ahead] + [*product(ahead, ahead)]:
             at.setdefault(place, stored + len(at) - given)

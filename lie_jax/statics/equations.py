@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax.multibody import predictions
 from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.numerics.matrices import AbstractMatrix
@@ -83,6 +84,14 @@ class EquilibriumEquations(NamedTuple):
     def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
         """Function that solves with `matrix`, which it factorises once."""
         return self.matrix(q, multipliers).solver()
+
+    def predict(self, q: Array, change: Array) -> tuple:
+        """Strains to the first order after a change (n,), for `foreseeing`; empty for most."""
+        return predictions.predict(self.system, q, change[: self.system.nv])
+
+    def foreseeing(self, predicted: tuple) -> "EquilibriumEquations":
+        """The equations whose matrix has the forces of predicted strains."""
+        return self._replace(system=predictions.with_predictions(self.system, predicted))
 
     def move(self, q: Array, multipliers: Array, change: Array) -> tuple[Array, Array]:
         """Configuration and multipliers after a change (n,) of both."""

@@ -11,6 +11,8 @@ from lie_jax.statics.equations import EquilibriumEquations
 
 # Newton steps of a load step, and halvings of one of them.
 _ITERATIONS, _HALVINGS = 25, 6
+# Steps longer than the one before them that a search with predicted strains survives.
+_GROWN = 1
 # First load step, the smallest one, and the number of attempts.
 _FIRST, _SMALLEST, _ATTEMPTS = 0.25, 1e-4, 400
 # A load step of so few iterations is followed by one of twice the size.
@@ -35,11 +37,15 @@ class Search(NamedTuple):
 
 
 class _Root(NamedTuple):
-    """Point of a search, number of its iterations, the equation with the largest defect before the
-    last of them, and whether the search has converged or failed.
+    """Point of a search, strains that its matrix takes, size of the last step and how often one was
+    longer than the one before, number of iterations, the equation with the largest defect before
+    the last of them, and whether the search has converged or failed.
     """
 
     y: _Point
+    predicted: tuple
+    size: Array
+    grown: Array
     iterations: Array
     worst: Array
     converged: Array
@@ -65,17 +71,29 @@ def _root(problem: EquilibriumEquations, start: _Point, carried: Array) -> _Root
     """
 
     def iterate(now: _Root) -> _Root:
-        solve = problem.solver(*now.y)
+        solve = problem.foreseeing(now.predicted).solver(*now.y)
         value = problem.defect(*now.y) - carried
         change = -solve(value)
         size = problem.length(now.y[0], change)
         # The next step is of its square, at the level of rounding.
         small = size <= jnp.sqrt(jnp.finfo(size.dtype).eps)
 
+        def after(y: _Point, change: Array, size: Array, grown: Array, failed: Array) -> _Root:
+            predicted = problem.predict(now.y[0], change)
+            worst = jnp.argmax(jnp.abs(value)).astype(jnp.int32)
+            count, good = now.iterations + 1, small & ~failed
+            return _Root(y, predicted, size, grown, count, worst, good, failed)
+
         def attempt(part: Array) -> _Trial:
             point = problem.move(*now.y, part * change)
-            after = problem.length(now.y[0], solve(problem.defect(*point) - carried))
-            return _Trial(part, point, small | (after <= (1.0 - 0.25 * part) * size))
+            left = problem.length(now.y[0], solve(problem.defect(*point) - carried))
+            return _Trial(part, point, small | (left <= (1.0 - 0.25 * part) * size))
+
+        if now.predicted:
+            # Whole steps: what the next one undoes is the stretch that these matrices expect.
+            grown = now.grown + (size > now.size)
+            failed = ~jnp.isfinite(size) | (grown > _GROWN)
+            return after(problem.move(*now.y, change), change, size, grown, failed)
 
         # A step that is not finite needs no search: it fails below.
         trial = jax.lax.while_loop(
@@ -84,14 +102,15 @@ def _root(problem: EquilibriumEquations, start: _Point, carried: Array) -> _Root
             _Trial(2.0 * jnp.ones_like(size), now.y, ~jnp.isfinite(size)),
         )
         failed = ~trial.serves | ~jnp.isfinite(size)
-        worst = jnp.argmax(jnp.abs(value)).astype(jnp.int32)
-        return _Root(trial.y, now.iterations + 1, worst, small & ~failed, failed)
+        return after(trial.y, trial.part * change, size, now.grown, failed)
 
     zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    still = jnp.zeros(problem.size, start[0].dtype)
+    longest = jnp.full((), jnp.inf, start[0].dtype)
     return jax.lax.while_loop(
         lambda now: ~now.converged & ~now.failed & (now.iterations < _ITERATIONS),
         iterate,
-        _Root(start, zero, zero, no, no),
+        _Root(start, problem.predict(start[0], still), longest, zero, zero, zero, no, no),
     )
 
 

@@ -12,7 +12,7 @@ from lie_jax.io.visuals import Mesh
 from lie_jax.mechanics.contact.shapes import AbstractShape
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz import contacts, plots, solids, springs, tubes
+from lie_jax.viz import contacts, plots, shells, solids, springs, tubes
 from lie_jax.viz.style import BLACK, COLORS
 
 # Colour of forces, and the length of the largest one over that of the scene.
@@ -103,6 +103,7 @@ def at_instants(
     drawn = (
         Lines("forces", pushes, _FORCE, 3.0, "screen"),
         Lines("beams", tubes.lines(system, q), color, tubes.thickness(system), "world"),
+        Lines("shells", shells.edges(system, q), color, 1.5, "screen"),
         Lines("springs", springs.lines(system, q), BLACK, 2.0, "screen"),
         Lines("cables", springs.cables(system, q), BLACK, 3.0, "screen"),
     )

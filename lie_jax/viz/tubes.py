@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lie_jax.mechanics.beams.element import Beam
 from lie_jax.multibody.system import AbstractMultibodySystem
+from lie_jax.viz import shells
 
 # Points along each element.
 _POINTS = 7
@@ -37,9 +38,11 @@ def thickness(system: AbstractMultibodySystem) -> float:
 
 
 def nodes(system: AbstractMultibodySystem) -> Counter[int]:
-    """Numbers of the bodies whose frames are nodes, with the count of elements that end there."""
+    """Numbers of the bodies whose frames are nodes of beams or shells, with the count of elements
+    that end there.
+    """
     number = {slot: k for k, slot in enumerate(system.frame_slots)}
-    found: Counter[int] = Counter()
+    found = shells.nodes(system)
     for group in system.forces:
         if not isinstance(group.element, Beam):
             continue

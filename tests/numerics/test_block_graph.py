@@ -172,3 +172,28 @@ def test_a_plan_that_does_not_fit_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="3 bodies and 4 joints take more than 20 operations"):
         matrix.inverse()
     graphs.plan_of.cache_clear()
+
+
+def _of_mesh(first, second):
+    """Places and graph of the nodes of a mesh of first × second quadrilaterals."""
+    row = second + 1
+    corners = [
+        [i * row + j, (i + 1) * row + j, (i + 1) * row + j + 1, i * row + j + 1]
+        for i in range(first)
+        for j in range(second)
+    ]
+    places = {pair for quad in corners for pair in itertools.product(quad, repeat=2)}
+    count = (first + 1) * row
+    numbers = tuple(tuple(range(6 * k, 6 * k + 6)) for k in range(count))
+    return Graph(numbers, ((),) * count, count, 6 * count), tuple(sorted(places))
+
+
+def test_long_meshes_are_eliminated_along_their_length():
+    graph, places = _of_mesh(60, 8)
+    # A band: each of 549 nodes has at most 11 neighbours after it.
+    assert len(graphs.plan_of(graph, places).factor) < 549 * (1 + 11 + 11**2)
+
+
+def test_rows_of_elements_are_eliminated_without_filling_in():
+    graph, places = _of_mesh(40, 1)
+    assert graphs.plan_of(graph, places).filled == 0

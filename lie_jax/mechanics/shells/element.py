@@ -153,6 +153,17 @@ class Shell(AbstractForce):
         return turns | (laws.area(screws.y) * laws.area(self.rest) <= 0.0)
 
     @override
+    def prediction(self, poses, increments):
+        screws = self._screws(poses)
+        steps = [
+            small.matvec(carry, jnp.concatenate([step.linear, step.omega_body]))
+            for carry, step in zip(self._carries(poses), increments, strict=True)
+        ]
+        at_ends = [jnp.stack([steps[k] for k in ends]) for ends in _ENDS]
+        rates = jax.vmap(screw.rate)(screws, *at_ends)
+        return laws.prediction(self.rest, _twists(screws), rates)
+
+    @override
     def derivatives(self, t, poses, velocities, u):
         """The wrenches' derivatives, written out, elements on the last axis.
 
@@ -167,7 +178,11 @@ class Shell(AbstractForce):
         shape = laws.geometry(rest)
         stiff = laws.stiffness(section, shape.weights)
         now = laws.state(shape, rest, twists)
-        sigma, on_squares = laws.forces(shape, stiff, now)
+        acts = now
+        if self.predicted is not None:
+            squares, screws_then = (jnp.moveaxis(x, 0, -1) for x in self.predicted)
+            acts = laws.foreseen(now, shape, rest, (squares, screws_then))
+        sigma, on_squares = laws.forces(shape, stiff, acts)
         elastic = laws.tangent(shape, stiff, now, on_squares)
         acting = jnp.moveaxis(sigma, -1, 0)
         elastic, sigma = jax.lax.optimization_barrier((elastic, sigma))

@@ -204,6 +204,22 @@ def state(shape: Geometry, rest: Screws, screws: Screws) -> State:
     return State(changes, turn, edges * change[5], screws.swapaxes(0, 1)[:2])
 
 
+def prediction(rest: Screws, screws: Screws, increments: Screws) -> tuple[Array, Screws]:
+    """Changes of q (6,) from rest, and screws, to the first order after increments of screws."""
+    change, both = screws - rest, screws + rest
+    along = 2.0 * screws * increments
+    squares = jnp.sum((change * both + along)[:, :2], axis=1)
+    return squares, screws + increments
+
+
+def foreseen(now: State, shape: Geometry, rest: Screws, predicted: tuple[Array, Screws]) -> State:
+    """The state with predicted changes."""
+    squares, screws = predicted
+    linear = state(shape, rest, screws)
+    changes = jnp.concatenate([squares[None], linear.changes[1:]])
+    return linear._replace(changes=changes, flat=now.flat)
+
+
 def strains(shape: Geometry, now: State) -> Float[Array, "4 8 ..."]:
     """Strains at the four points."""
     return jnp.sum(shape.strains * now.changes[None, None], axis=(2, 3))
