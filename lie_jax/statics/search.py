@@ -91,7 +91,7 @@ def _root(problem: EquilibriumEquations, start: _Point, carried: Array) -> _Root
 
         if now.predicted:
             # Whole steps: what the next one undoes is the stretch that these matrices expect.
-            grown = now.grown + (size > now.size)
+            grown = now.grown + (size > now.size).astype(now.grown.dtype)
             failed = ~jnp.isfinite(size) | (grown > _GROWN)
             return after(problem.move(*now.y, change), change, size, grown, failed)
 
