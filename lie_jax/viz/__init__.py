@@ -15,6 +15,7 @@ except ImportError as error:
 from lie_jax.io.visuals import Mesh as Mesh
 from lie_jax.viz.comparisons import convergence as convergence
 from lie_jax.viz.comparisons import work_precision as work_precision
+from lie_jax.viz.deformed import Deformed as Deformed
 from lie_jax.viz.energies import energy as energy
 from lie_jax.viz.joint_loads import reactions as reactions
 from lie_jax.viz.plots import drift as drift

@@ -10,6 +10,8 @@ import numpy as np
 
 from lie_jax import checks
 from lie_jax.io.visuals import Mesh
+from lie_jax.viz import deformed
+from lie_jax.viz.deformed import Deformed
 from lie_jax.viz.frames import Frames, Run, prepare
 from lie_jax.viz.style import VIEWS
 
@@ -36,6 +38,8 @@ def check(where: str, runs: tuple[Run, ...], spacing: float | None, *look: Any) 
     checks.one_of(f"{where}(view=)", view, tuple(VIEWS))
     for mesh in (shape for shape in shapes if isinstance(shape, Mesh)):
         _check_mesh(f"the mesh of {mesh.body!r} in {where}(shapes=)", mesh)
+    for shape in (shape for shape in shapes if isinstance(shape, Deformed)):
+        deformed.check(f"{where}(shapes=)", shape)
     scenes = prepare(where, runs, spacing, shapes, traces)
     known = {name for scene in scenes for name in scene.system.names}
     for argument, bodies in (("shapes", [s.body for s in shapes]), ("traces", traces or ())):

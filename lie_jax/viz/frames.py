@@ -12,14 +12,15 @@ from lie_jax.io.visuals import Mesh
 from lie_jax.mechanics.contact.shapes import AbstractShape
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz import contacts, plots, shells, solids, springs, tubes
+from lie_jax.viz import contacts, deformed, plots, shells, solids, springs, tubes
+from lie_jax.viz.deformed import Deformed
 from lie_jax.viz.style import BLACK, COLORS
 
 # Colour of forces, and the length of the largest one over that of the scene.
 _FORCE, _LONGEST = "#C81E1E", 0.4
 
 Run = tuple[AbstractMultibodySystem, Trajectory]
-Shape = AbstractShape | Mesh
+Shape = AbstractShape | Mesh | Deformed
 
 
 class Lines(NamedTuple):
@@ -106,6 +107,10 @@ def at_instants(
         Lines("shells", shells.edges(system, q), color, 1.5, "screen"),
         Lines("springs", springs.lines(system, q), BLACK, 2.0, "screen"),
         Lines("cables", springs.cables(system, q), BLACK, 3.0, "screen"),
+        *(
+            Lines(f"edges of {name}", ends, color, 1.0, "screen")
+            for name, ends in deformed.lines(system, q, shapes)
+        ),
     )
     lines = tuple(line for line in drawn if line.points.shape[1])
     named = tuple(system.names if traces is None else traces)

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from lie_jax.io.visuals import Mesh
 from lie_jax.viz import contacts, solids, surfaces, tubes
+from lie_jax.viz.deformed import Deformed
 from lie_jax.viz.frames import Frames, extent
 from lie_jax.viz.solids import GROUND
 from lie_jax.viz.style import COLORS
@@ -81,8 +82,8 @@ def of_shapes(scene: Frames, run: int, reach: float) -> Iterator[Part]:
     """
     number = {"ground": GROUND} | {name: k for k, name in enumerate(scene.system.names)}
     for shape in scene.shapes:
-        if shape.body not in number:
-            # Of a body of another run.
+        if shape.body not in number or isinstance(shape, Deformed):
+            # Of a body of another run, or drawn as lines.
             continue
         k = number[shape.body]
         color, opacity = body_color(run, k), 1.0

@@ -38,7 +38,8 @@ class FlexibleBody(Body):
     `position`, `orientation`, `velocity`, `omega_body` and `check_inertia` of a `lie_jax.Body`;
     `deformation`: sums over the mass, stiffness and damping of m modes; `interfaces`: names;
     `nodes` (n, 3), m, and `modes` (n, 3, m), displacements for a unit of each amplitude;
-    `amplitudes`, `amplitude_rates` (m,), initial ones.
+    `amplitudes`, `amplitude_rates` (m,), initial ones; `edges` (k, 2), for pictures: numbers of
+    nodes of the outer edges of a mesh, None without.
 
     Displacements are small: they are linear in the amplitudes, and so is the force of elasticity. A
     body that bends far is a chain of several, or a `lie_jax.beams.line`. Mechanisms with flexible
@@ -53,6 +54,7 @@ class FlexibleBody(Body):
     modes: Array = eqx.field(kw_only=True)
     amplitudes: Parameter = eqx.field(converter=as_float, kw_only=True)
     amplitude_rates: Parameter = eqx.field(converter=as_float, kw_only=True)
+    edges: Any = eqx.field(default=None, kw_only=True)
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -163,7 +165,8 @@ class FlexibleBody(Body):
         choices.check_number(where, modes, frame, len(members))
         of = finite_elements.material_of(where, solid, density, young, poisson)
         reduced = solids.reduce(where, solid, moved, of, members, modes, frame, spin_stiffness)
-        return _body(name, reduced, members, damping_time, motion)
+        edges = meshes.outer_edges(solid)
+        return _body(name, reduced, members, damping_time, {**motion, "edges": edges})
 
     def __check_init__(self):
         m = self.deformation.stiffness.shape[-1]

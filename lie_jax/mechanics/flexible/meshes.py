@@ -25,6 +25,8 @@ _EDGES = {
     ),
 }
 _FACES = (0, 4, 7, 3), (1, 5, 6, 2), (0, 1, 5, 4), (3, 2, 6, 7), (0, 1, 2, 3), (4, 5, 6, 7)
+# Corners around each face.
+_AROUND = {"tetra": ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)), "hexahedron": _FACES}
 _CORNERS = {
     "tetra": ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "hexahedron": (
@@ -281,6 +283,28 @@ def moved(where: str, solid: SolidMesh, nodes: Any) -> Any:
     if checks.has_tracers(nodes):
         return solid.places(nodes, jnp)
     return solid.places(np.asarray(nodes), np)
+
+
+def outer_edges(solid: SolidMesh) -> Array:
+    """Numbers of nodes (k, 2) of the edges of faces that belong to one element."""
+    keys, edges = [], []
+    for block in solid.blocks:
+        kind = KINDS[block.kind]
+        middle = {frozenset(parents): k for k, parents in enumerate(kind.parents)}
+        for face in _AROUND[kind.shape]:
+            key = np.full((len(block.nodes), 4), -1)
+            key[:, : len(face)] = np.sort(block.nodes[:, list(face)], axis=1)
+            around = []
+            for a, b in zip(face, (*face[1:], face[0]), strict=True):
+                k = middle.get(frozenset((a, b)))
+                around += [(a, b)] if k is None else [(a, k), (k, b)]
+            # Faces of triangles and of linear elements have fewer: their last edges twice.
+            around += [around[-1]] * (8 - len(around))
+            keys.append(key)
+            edges.append(block.nodes[:, np.array(around)])
+    _, first, count = np.unique(np.concatenate(keys), axis=0, return_index=True, return_counts=True)
+    outer = np.concatenate(edges)[first[count == 1]].reshape(-1, 2)
+    return np.unique(np.sort(outer, axis=1), axis=0).astype(np.int32)
 
 
 def members(where: str, solid: SolidMesh, nodes: Array, interfaces: Any) -> Any:
