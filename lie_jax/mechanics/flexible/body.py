@@ -39,7 +39,8 @@ class FlexibleBody(Body):
     `deformation`: sums over the mass, stiffness and damping of m modes; `interfaces`: names;
     `nodes` (n, 3), m, and `modes` (n, 3, m), displacements for a unit of each amplitude;
     `amplitudes`, `amplitude_rates` (m,), initial ones; `edges` (k, 2), for pictures: numbers of
-    nodes of the outer edges of a mesh, None without.
+    nodes of the outer edges of a mesh, None without; `stresses` (n, 3, 3, m), those of the modes at
+    the nodes of a mesh, Pa, None without.
 
     Displacements are small: they are linear in the amplitudes, and so is the force of elasticity. A
     body that bends far is a chain of several, or a `lie_jax.beams.line`. Mechanisms with flexible
@@ -55,6 +56,7 @@ class FlexibleBody(Body):
     amplitudes: Parameter = eqx.field(converter=as_float, kw_only=True)
     amplitude_rates: Parameter = eqx.field(converter=as_float, kw_only=True)
     edges: Any = eqx.field(default=None, kw_only=True)
+    stresses: Any = eqx.field(default=None, kw_only=True)
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -204,6 +206,21 @@ class FlexibleBody(Body):
         moved = jnp.tensordot(as_float(amplitudes), self.modes, axes=[[-1], [2]])
         return jnp.broadcast_to(self.nodes, moved.shape) + moved
 
+    def node_stresses(
+        self, amplitudes: Float[ArrayLike, "*instants modes"]
+    ) -> Float[Array, "*instants nodes 3 3"]:
+        """Stress at the nodes in body axes (Pa), at amplitudes as `system.amplitudes` has them.
+
+        The mean over the elements at a node. It has what modes know of: loads at interfaces and
+        vibrations, no inertia forces of rigid motion. Raises `ValueError` without a mesh.
+        """
+        if self.stresses is None:
+            raise ValueError(
+                f"FlexibleBody({self.name!r}).node_stresses needs elements, which matrices have "
+                "not: make the body by from_mesh."
+            )
+        return jnp.tensordot(as_float(amplitudes), self.stresses, axes=[[-1], [3]])
+
     def scale(self, *, mass: ArrayLike = 1.0, stiffness: ArrayLike = 1.0) -> "FlexibleBody":
         """The body with its density and its stiffness, damping included, times these factors.
 
@@ -227,6 +244,7 @@ class FlexibleBody(Body):
             mass=density * self.mass,
             inertia=density * self.inertia,
             deformation=deformation,
+            stresses=None if self.stresses is None else young * self.stresses,
         )
 
 
@@ -245,5 +263,6 @@ def _body(
         interfaces=tuple(members),
         nodes=as_float(reduced.nodes),
         modes=as_float(reduced.basis.modes),
+        stresses=None if reduced.stresses is None else as_float(reduced.stresses),
         **{"amplitudes": zero, "amplitude_rates": zero, **motion},
     )

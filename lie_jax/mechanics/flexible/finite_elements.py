@@ -80,15 +80,23 @@ def material_of(where: str, solid: SolidMesh, *constants: Any) -> Material:
     return material(*found)
 
 
-def elements(where: str, solid: SolidMesh, nodes: Array, xp: Any = np) -> tuple[Elements, ...]:
-    """Elements with their nodes at these places; raises for elements inside out or flat."""
-    return tuple(_block(where, solid, block, nodes, xp) for block in solid.blocks)
+def elements(
+    where: str, solid: SolidMesh, nodes: Array, xp: Any = np, *, at_nodes: bool = False
+) -> tuple[Elements, ...]:
+    """Elements with their nodes at these places, at points of integration, or `at_nodes`; raises
+    for elements inside out or flat.
+    """
+    return tuple(_block(where, solid, block, nodes, xp, at_nodes) for block in solid.blocks)
 
 
-def _block(where: str, solid: SolidMesh, block: Block, nodes: Array, xp: Any) -> Elements:
+def _block(
+    where: str, solid: SolidMesh, block: Block, nodes: Array, xp: Any, at_nodes: bool
+) -> Elements:
     skfem, kind = meshes.library(where, "skfem"), meshes.KINDS[block.kind]
     element = getattr(skfem, kind.element)()
     points, weights = skfem.quadrature.get_quadrature(type(element), _DEGREE)
+    if at_nodes:
+        points, weights = kind.places.T, np.ones(len(kind.places))
     order = meshes.local_order(kind, element, back=True)
     parts = [element.lbasis(points, i) for i in order]
     values = np.array([np.broadcast_to(part[0], weights.shape) for part in parts]).T
@@ -157,6 +165,25 @@ def stress(parts: Sequence[Elements], of: Material, moved: Array, xp: Any = np) 
         first, shear = (x[part.block.numbers].reshape(-1, 1, 1, 1) for x in (of.first, of.shear))
         result.append(first * trace + 2.0 * shear * strain)
     return result
+
+
+def node_stresses(
+    where: str, solid: SolidMesh, nodes: Array, of: Material, modes: Array, xp: Any = np
+) -> Array:
+    """Stress (n, 3, 3, m) of modes (n, 3, m) at the nodes, the mean over their elements, Pa."""
+    parts = elements(where, solid, nodes, xp, at_nodes=True)
+    n, m = len(nodes), modes.shape[2]
+    count = np.zeros(n)
+    total = xp.zeros((n, 3, 3, m))
+    for part in parts:
+        np.add.at(count, part.block.nodes, 1.0)
+    for k in range(m):
+        for part, values in zip(parts, stress(parts, of, modes[:, :, k], xp), strict=True):
+            if xp is np:
+                np.add.at(total[..., k], part.block.nodes, values)
+            else:
+                total = total.at[part.block.nodes, :, :, k].add(values)
+    return total / count[:, None, None, None]
 
 
 def stress_stiffness(

@@ -42,7 +42,8 @@ def reduce(
     if spin_stiffness:
         held = next(iter(members.values())) if frame == "interface" else None
         spin = spins.stiffness(where, model, parts, of, basis.modes, held)
-    return sums.of_model(model, basis, spin)
+    stresses = finite_elements.node_stresses(where, solid, solid.nodes, of, basis.modes)
+    return sums.of_model(model, basis, spin)._replace(stresses=stresses)
 
 
 def _traced(
@@ -77,4 +78,5 @@ def _traced(
     if spin_stiffness:
         held = next(iter(members.values()))
         spin = differentiable.spin(operator, parts, nodes, matrices, of, basis.modes, held, frame)
-    return sums.Reduced(nodes, weighted, total, basis, shapes, spin)
+    stresses = finite_elements.node_stresses(where, solid, nodes, of, basis.modes, jnp)
+    return sums.Reduced(nodes, weighted, total, basis, shapes, spin, stresses)

@@ -14,8 +14,8 @@ Array = Any
 
 
 class Reduced(NamedTuple):
-    """A mesh by its modes: places x (n, 3) of nodes, m x, Σ m, the basis, m ψ (n, 3, m), and the
-    stiffness (6, m, m) by a spin, None for none.
+    """A mesh by its modes: places x (n, 3) of nodes, m x, Σ m, the basis, m ψ (n, 3, m), and,
+    None for none, the stiffness (6, m, m) by a spin and the stress (n, 3, 3, m) at nodes.
     """
 
     nodes: Array
@@ -24,6 +24,7 @@ class Reduced(NamedTuple):
     basis: Basis
     weighted_modes: Array
     spin: Array | None = None
+    stresses: Array | None = None
 
     @property
     def _xp(self) -> Any:

@@ -256,6 +256,25 @@ def test_a_missing_file_and_library_are_named(monkeypatch):
         _body()
 
 
+def test_stress_is_that_of_a_loaded_bar():
+    body = _body(bar(cells=8), modes=6)
+    of, force = body.deformation, 100.0
+    x = np.asarray(body.nodes)
+    middle = np.abs(x[:, 0] - 0.2) < 1e-9
+    # 20 mm wide, 10 mm high; a lever of 0.2 m from the end to the middle.
+    area, moment = 0.02 * 0.01, 0.02 * 0.01**3 / 12
+    expected = {0: np.full(middle.sum(), force / area), 2: -force * 0.2 * x[middle, 2] / moment}
+    for axis, along in expected.items():
+        amplitudes = np.linalg.solve(of.stiffness, force * np.asarray(of.shifts[1, axis]))
+        stress = np.asarray(body.node_stresses(amplitudes))[middle]
+        size = np.abs(along).max()
+        # Poisson's contraction is free in the middle.
+        np.testing.assert_allclose(stress[:, 0, 0], along, rtol=0, atol=5e-3 * size)
+        np.testing.assert_allclose(stress[:, 1, 1], 0.0, rtol=0, atol=2e-2 * size)
+    doubled = body.scale(stiffness=2.0).node_stresses(amplitudes)
+    np.testing.assert_allclose(doubled[middle], 2.0 * stress, rtol=1e-12, atol=1e-6 * size)
+
+
 def test_spin_stiffness_of_a_bar_is_that_of_its_tension():
     # A bar along x that turns about z: tension ρ A ω² (L² - x²) / 2 times slopes squared.
     length, cells = 0.4, 8

@@ -147,3 +147,8 @@ def test_what_is_no_model_is_refused(case):
     }
     with pytest.raises(ValueError, match=re.escape(words)):
         FlexibleBody.from_matrices("bar", **given)
+
+
+def test_matrices_have_no_stresses():
+    with pytest.raises(ValueError, match="make the body by from_mesh"):
+        _body().node_stresses(np.zeros(8))
