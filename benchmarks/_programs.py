@@ -111,6 +111,18 @@ def _cantilever(bending: Any) -> Any:
     return jnp.sum(lie_jax.equilibrium(system, state).q)
 
 
+def _plate(young: Any) -> Any:
+    nodes = np.asarray([[x, 0.5 * y, 0.0] for x in range(5) for y in range(3)], float)
+    first = np.asarray([3 * i + j for i in range(4) for j in range(2)])
+    quads = np.stack([first, first + 3, first + 4, first + 1], axis=1)
+    plate = lie_jax.shells.surface("p", (nodes, quads), 0.02, young, 0.3, 1.0, clamped=range(3))
+    load = lie_jax.PointForce("p 14", jnp.asarray([0.0, 0.0, 1.0]))
+    forces = [*plate.elements, load]
+    mechanism = lie_jax.Mechanism(plate.nodes, forces=forces, gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
+    return jnp.sum(lie_jax.equilibrium(system, state).q)
+
+
 def _cart(mass: Any, *, motor: bool = False) -> tuple:
     """A pendulum on a cart that nothing holds along its rail, along which a motor may act."""
     bodies = [
@@ -207,6 +219,7 @@ def programs() -> dict[str, Program]:
         "arm of 7 hinges, RKMK4": Program(_of(_arm, explicit), 2.0, (gradient,)),
         "quadruped, ConvexContact": Program(_of(legged, lie_jax.ConvexContact()), 9.0, (gradient,)),
         "equilibrium of a cantilever": Program(_cantilever, 500.0, both),
+        "equilibrium of a plate of 8": Program(_plate, 1e7, both),
         "cart with a policy, RKMK4": Program(_with_policy, 1.0, both),
         "cart with an event, automatic steps": Program(_with_an_event, 2.0, both),
         "convergence of two methods": Program(_convergence, 15.0),

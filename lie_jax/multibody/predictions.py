@@ -6,7 +6,9 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
+from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.multibody import stacking
+from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import AbstractMultibodySystem
 
 
@@ -15,14 +17,17 @@ def predict(system: Any, q: Array, increment: Array) -> tuple:
 
     One for each group of forces, None for those without one; empty without any.
     """
-    if not isinstance(system, AbstractMultibodySystem):
+    if not isinstance(system, AbstractMultibodySystem) or not any(map(_predicts, system.forces)):
         return ()
     _, *motion = system._instant(0.0, q, increment)
-    made = tuple(
+    return tuple(
         stacking.each(lambda element, *pair: element.prediction(*pair), group, motion)
         for group in system.forces
     )
-    return made if any(x is not None for x in made) else ()
+
+
+def _predicts(group: Connected) -> bool:
+    return type(group.element).prediction is not AbstractForce.prediction
 
 
 def with_predictions(system: Any, predictions: tuple) -> Any:

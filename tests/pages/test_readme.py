@@ -81,6 +81,7 @@ PAGES = (
         "import_models.md",
         "robots.md",
         "beams.md",
+        "shells.md",
         "flexible.md",
         "contact.md",
         "events.md",

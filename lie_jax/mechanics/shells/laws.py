@@ -290,7 +290,7 @@ def tangent(
     return ordered.reshape(36, 36, *ordered.shape[4:])
 
 
-def area(y: Float[Array, "6 3"]) -> Float[Array, ""]:
+def area(y: Float[Array, "6 _"]) -> Float[Array, ""]:
     """A quarter of the area in the middle that translations y of screws span."""
     _, determinant = small.adjugate(small.matmul(jnp.asarray(_IN_MIDDLE, y.dtype), y[:, :2]))
     return determinant
