@@ -117,6 +117,8 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         # Of a thin beam, clamped at one end; its mesh cannot shrink sideways there.
         exact = 1.87510406871196117**2 * np.sqrt(2.1e11 * 0.01**2 / 12 / 7800.0) / 0.4**2
         np.testing.assert_allclose(names["rod"].frequencies[0], exact, rtol=2e-2)
+        found = names["plate"].frequencies[:3] * np.sqrt(7800.0 * 0.01 / names["bending"])
+        np.testing.assert_allclose(found, (13.468, 19.596, 24.270), rtol=2e-2)
     elif page == "theory/flexible.md":
         # Southwell's number of a uniform blade.
         np.testing.assert_allclose(names["southwell"], 1.193, rtol=1e-2)
