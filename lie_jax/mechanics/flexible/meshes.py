@@ -235,6 +235,9 @@ def _sets_of_meshio(mesh: Any) -> dict[str, Array]:
     for key, points in (getattr(mesh, "point_sets", None) or {}).items():
         sets.setdefault(key, []).append(np.asarray(points, int).ravel())
     for key, members in (getattr(mesh, "cell_sets", None) or {}).items():
+        if key.startswith("gmsh:"):
+            # Numbers of Gmsh's entities, not of cells.
+            continue
         for cells, chosen in zip(mesh.cells, members, strict=True):
             if chosen is not None and len(chosen):
                 sets.setdefault(key, []).append(np.asarray(cells.data)[np.asarray(chosen)].ravel())

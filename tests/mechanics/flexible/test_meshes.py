@@ -165,11 +165,16 @@ def test_sets_of_files_are_interfaces():
         mesh.p.T,
         cells,
         point_sets={"near": left},
+        cell_sets={
+            "gmsh:bounding_entities": [np.array([1, -99]), np.array([-98, 1])],
+            "also far": [np.zeros(0, int), np.arange(len(quad))],
+        },
         cell_data={"gmsh:physical": groups},
         field_data={"far": np.array([7, 2])},
     )
-    other = _body(given, interfaces={"left": "near", "right": "far"})
-    np.testing.assert_allclose(other.frequencies, _body(mesh).frequencies, rtol=1e-9)
+    for far in ("far", "also far"):
+        other = _body(given, interfaces={"left": "near", "right": far})
+        np.testing.assert_allclose(other.frequencies, _body(mesh).frequencies, rtol=1e-9)
 
 
 def test_materials_may_differ_from_element_to_element():
