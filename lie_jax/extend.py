@@ -7,6 +7,7 @@ from lie_jax.mechanics.contact.laws import AbstractNormalLaw
 from lie_jax.mechanics.contact.shapes import AbstractShape
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce
 from lie_jax.mechanics.forces.in_joints import AbstractJointForce
+from lie_jax.mechanics.inertias import AbstractInertia
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.multibody.coordinates.base import AbstractCoordinates, AbstractFormulation
@@ -20,6 +21,7 @@ __all__ = [
     "AbstractCoordinates",
     "AbstractForce",
     "AbstractFormulation",
+    "AbstractInertia",
     "AbstractIntegrator",
     "AbstractJoint",
     "AbstractJointForce",

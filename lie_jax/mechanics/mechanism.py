@@ -13,6 +13,7 @@ from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.mechanics.forces.base import AbstractForce
+from lie_jax.mechanics.inertias import AbstractInertia
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.numerics import conversion
 from lie_jax.numerics.conversion import as_float
@@ -22,6 +23,7 @@ _MEMBERS = {
     "bodies": (Body, "lie_jax.Body(name, mass, inertia)"),
     "joints": (AbstractJoint, "a joint such as lie_jax.SphericalJoint(parent, child)"),
     "forces": (AbstractForce, "a force such as lie_jax.PointForce(body, force)"),
+    "inertias": (AbstractInertia, "lie_jax.beams.line(..., order=4).inertias"),
 }
 
 # Names of one kind in a text.
@@ -54,7 +56,8 @@ class Mechanism(eqx.Module):
 
     **Arguments:** `bodies`: a sequence of `Body`, at least one, with names of their own; `joints`:
     a sequence of joints; `forces`: a sequence of force elements; `gravity`: (3,), acceleration of
-    gravity, inertial components, m/s².
+    gravity, inertial components, m/s²; `inertias`: a sequence of inertia elements, mass between
+    bodies, in addition to theirs.
 
     Raises `ValueError` if a name is used twice, if a joint or force names a body that is not there,
     if a joint connects a body with itself, or if a force, driver or coupling acts along a joint
@@ -65,6 +68,9 @@ class Mechanism(eqx.Module):
     joints: tuple[AbstractJoint, ...] = eqx.field(converter=partial(_members, "joints"), default=())
     forces: tuple[AbstractForce, ...] = eqx.field(converter=partial(_members, "forces"), default=())
     gravity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, -9.81))
+    inertias: tuple[AbstractInertia, ...] = eqx.field(
+        converter=partial(_members, "inertias"), default=(), kw_only=True
+    )
 
     def __check_init__(self):
         if callable(self.gravity):
@@ -83,7 +89,7 @@ class Mechanism(eqx.Module):
                 "computes all of them: leave out pairs that cannot meet, or take MuJoCo or Drake, "
                 "which search for those that do."
             )
-        elements = (*self.bodies, *self.joints, *self.forces)
+        elements = (*self.bodies, *self.joints, *self.forces, *self.inertias)
         # Stacked with others, numbers of single precision would pass for double ones.
         checks.one_precision(
             [*((_short_name(element), element) for element in elements), ("gravity", self.gravity)]
@@ -116,7 +122,7 @@ class Mechanism(eqx.Module):
                     "interface of a flexible body; every one needs a name of its own: rename it."
                 )
         known = ", ".join(repr(n) for n in (*slots, GROUND))
-        for element in (*self.joints, *self.forces):
+        for element in (*self.joints, *self.forces, *self.inertias):
             for name in element.bodies:
                 checks.name(f"the name of a body in {_short_name(element)}", name)
                 if name != GROUND and name not in slots:
@@ -137,6 +143,8 @@ class Mechanism(eqx.Module):
     def __repr__(self):
         """Table of the bodies, joints and forces; each of them shows its numbers."""
         parts = {"bodies": self.bodies, "joints": self.joints, "forces": self.forces}
+        if self.inertias:
+            parts["inertias"] = self.inertias
         lines = [f"Mechanism, gravity {conversion.text(self.gravity)} m/s²"]
         for kind, elements in parts.items():
             words = self.names if kind == "bodies" else tuple(map(_short_name, elements))

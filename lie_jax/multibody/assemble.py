@@ -67,11 +67,13 @@ def assemble(
             f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "
             "lie_jax.R3SO3() or lie_jax.SE3(coordinates='rotation_vector')."
         )
+    carried = {name for inertia in mechanism.inertias for name in inertia.bodies}
     for body in mechanism.bodies:
-        if body.is_massless:
+        if body.is_massless and body.name not in carried:
             raise ValueError(
                 f"assemble(formulation=): Body({body.name!r}) has no mass, and every body moves by "
-                "its own mass where joints are constraints: use lie_jax.Minimal()."
+                "its own mass where joints are constraints: use lie_jax.Minimal(), or give nodes "
+                "of a line of order 4 its mass by Mechanism(inertias=line.inertias)."
             )
     for joint in mechanism.joints:
         if joint.armature is not None:
@@ -81,12 +83,18 @@ def assemble(
             )
     flexibility, interfaces = stack_flexible(mechanism.bodies)
     slots = *mechanism.names, *interfaces
+    if between := carried.intersection(interfaces):
+        raise ValueError(
+            f"Mechanism(inertias=) has an inertia at {sorted(between)[0]!r}, the interface of a "
+            "flexible body; inertias are between rigid bodies: weld a lie_jax.Body to it."
+        )
     masses = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(jnp.zeros_like, masses[0])
     system = RigidBodySystem(
         bodies=stacking.stack([*masses, *[massless] * len(interfaces)]),
         joints=stacking.stack_by_kind(mechanism.joints, slots),
         forces=stacking.stack_by_kind(mechanism.forces, slots),
+        inertias=stacking.stack_by_kind(mechanism.inertias, mechanism.names),
         gravity=mechanism.gravity,
         formulation=formulation,
         flexibility=flexibility,

@@ -11,6 +11,7 @@ from jaxtyping import Array, ArrayLike, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics.beams.element import Beam
+from lie_jax.mechanics.beams.inertia import BeamInertia
 from lie_jax.mechanics.beams.loads import NodeLoad
 from lie_jax.mechanics.beams.sections import Section
 from lie_jax.mechanics.body import Body
@@ -24,10 +25,13 @@ STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Line(NamedTuple):
-    """`nodes` and `elements` of a beam: for `Mechanism(bodies=)` and `Mechanism(forces=)`."""
+    """`nodes` and `elements` of a beam: for `Mechanism(bodies=)` and `Mechanism(forces=)`; with
+    `order=4` its `inertias`, too: for `Mechanism(inertias=)`.
+    """
 
     nodes: tuple[Body, ...]
     elements: tuple[Beam, ...]
+    inertias: tuple[BeamInertia, ...] = ()
 
 
 def line(
@@ -42,6 +46,7 @@ def line(
     start: Body | str | None = None,
     end: Body | str | None = None,
     interpolation: str = "constant",
+    order: int = 2,
 ) -> Line:
     """A beam at rest as so many elements, from one end to the other.
 
@@ -56,11 +61,13 @@ def line(
       twist the nodes lie on arcs and helices, see `lie_jax.beams.Beam`.
     - `start`, `end`: None for a free end; `"ground"` or a `Body` clamps it to that body as it
       stands, without a joint and without a node of its own.
-
     - `interpolation`: of strains along elements, see `lie_jax.beams.Beam`.
+    - `order`: 2, or 4 for linear strains with the mass along elements: errors of frequencies and
+      motions are of the fourth order in the length of elements. Nodes then have no mass of their
+      own: pass `line.inertias` to the mechanism. In absolute coordinates only.
 
-    Nodes carry half the inertia of the elements at them. At a clamped end there is no node: the
-    half element there has no inertia, which a heavy body can be given in addition. Raises
+    Nodes of order 2 carry half the inertia of the elements at them. At a clamped end there is no
+    node: the half element there has no inertia, which a heavy body can be given in addition. Raises
     `ValueError` for values that break these rules.
     """
     checks.name("line(name=)", name)
@@ -70,6 +77,7 @@ def line(
             "lie_jax.beams.rectangle(width, height, young, shear, density)."
         )
     checks.positive("line(length=)", length, "m")
+    checks.one_of("line(order=)", order, (2, 4))
     checks.positive_integer("line(elements=)", elements, "the number of elements")
     for where, value in (("start", start), ("end", end)):
         if not (value is None or value == GROUND or isinstance(value, Body)):
@@ -93,12 +101,11 @@ def line(
         if holder is not None:
             attached.append((holder, _frame_in(holder, positions[k], orientations[k])))
             continue
-        share = element_length * (1.0 if 0 < k < elements else 0.5)
-        inertia = share * section.inertia_matrix
+        share = 0.0 if order == 4 else element_length * (1.0 if 0 < k < elements else 0.5)
         body = Body(
             f"{name} {k}",
-            share * section.mass,
-            inertia,
+            0.0 if order == 4 else share * section.mass,
+            np.zeros((3, 3)) if order == 4 else share * section.inertia_matrix,
             position=positions[k],
             orientation=orientations[k],
             # A flat section obeys the triangle inequality with equality, up to rounding.
@@ -107,7 +114,7 @@ def line(
         nodes.append(body)
         attached.append((body, None))
 
-    made = []
+    made, inertias = [], []
     for k in range(elements):
         frames = {}
         for side, (_, frame) in zip(("parent", "child"), attached[k : k + 2], strict=True):
@@ -121,11 +128,15 @@ def line(
                 element_length,
                 section.damping,
                 strains[k],
-                interpolation=interpolation,
+                interpolation="linear" if order == 4 else interpolation,
                 **frames,
             )
         )
-    return Line(tuple(nodes), tuple(made))
+        if order == 4:
+            a, b = made[-1].bodies
+            mass, inertia = section.mass, section.inertia_matrix
+            inertias.append(BeamInertia(a, b, element_length, mass, inertia, **frames))
+    return Line(tuple(nodes), tuple(made), tuple(inertias))
 
 
 def distributed(

@@ -62,4 +62,4 @@ class AbsoluteAlgebra(Algebra):
     def _connections(self) -> elimination.Connections:
         system = self.system
         at = Attachments(table=flexible_blocks.table(system.flexibility, system.layout))
-        return elimination.connections_of(system.joints, system.forces, at)
+        return elimination.connections_of(system.joints, (*system.forces, *system.inertias), at)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
-from lie_jax.multibody.absolute import elements, flexible_blocks
+from lie_jax.multibody.absolute import elements, flexible_blocks, inertias
 from lie_jax.multibody.absolute.attachments import Attachments
 from lie_jax.multibody.absolute.flexible import moving_bodies
 from lie_jax.multibody.absolute.flexible_blocks import BlockMatrices, Frames
@@ -87,12 +87,19 @@ def _body_blocks(
     at = flexible_blocks.with_changes(
         at, flexibility, layout, pose, velocity, *amplitudes[:2], frames
     )
+    between = inertias.matrices(system.inertias, space, gravity, motion, at, frames)
     if space.hybrid and not flexibility.groups:
-        return _BodyBlocks(_of_rigid(elements.hybrid_matrices(rigid, gravity, own)), at)
+        rigid_blocks = _of_rigid(elements.hybrid_matrices(rigid, gravity, own))
+        return _BodyBlocks(_sum(rigid_blocks, between), at)
     # Their weight is in the matrices of the bodies.
     weightless = dataclasses.replace(system, gravity=jnp.zeros_like(gravity))
     loads = weightless._applied_wrenches(instant, u)
     constant = Wrench(*map(jnp.subtract, reactions, loads))
+    if system.inertias:
+        accelerations = inertias.hybrid_accelerations(space, motion)
+        slots = len(motion.pose.position)
+        needed = inertias.wrenches(system.inertias, instant[1:], accelerations, gravity, slots)
+        constant = Wrench(*map(jnp.add, constant, needed))
     flexible = BlockMatrices([], [], [])
     if flexibility.groups:
         moving = moving_bodies(space, gravity, own, amplitudes)
@@ -105,8 +112,11 @@ def _body_blocks(
         rigid_blocks = _of_rigid(
             elements.body_matrices(space, rigid, gravity, constant, multipliers[1], own)
         )
-    every = (a + b for a, b in zip(rigid_blocks, flexible, strict=True))
-    return _BodyBlocks(BlockMatrices(*every), at)
+    return _BodyBlocks(_sum(_sum(rigid_blocks, flexible), between), at)
+
+
+def _sum(some: BlockMatrices, others: BlockMatrices) -> BlockMatrices:
+    return BlockMatrices(*(a + b for a, b in zip(some, others, strict=True)))
 
 
 def _of_rigid(matrices: Any) -> BlockMatrices:
@@ -115,7 +125,7 @@ def _of_rigid(matrices: Any) -> BlockMatrices:
 
 def _frames(system: Any, own: elements.Motion) -> Frames:
     space = system.formulation
-    if system.flexibility.groups:
+    if system.flexibility.groups or system.inertias:
         return flexible_blocks.frames_of(space, own.q, own.v, own.acceleration)
     frames = elements.body_frames(space, own.q)
     return Frames(frames, elements.frame_derivatives(space, own), None, None)

@@ -2,16 +2,19 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
-from lie_jax.multibody import arguments
+from lie_jax.multibody import arguments, stacking
 from lie_jax.multibody.absolute.flexible import Flexibility
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import AbstractMultibodySystem
+from lie_jax.numerics import small
 
 
 class AbstractFlexibleSystem(AbstractMultibodySystem):
@@ -23,6 +26,7 @@ class AbstractFlexibleSystem(AbstractMultibodySystem):
     formulation: eqx.AbstractVar[AbstractCoordinates]
     flexibility: eqx.AbstractVar[Flexibility]
     interfaces: eqx.AbstractVar[tuple[str, ...]]
+    inertias: eqx.AbstractVar[tuple[Connected, ...]]
 
     @override
     def poses_by_slot(self, q):
@@ -45,6 +49,8 @@ class AbstractFlexibleSystem(AbstractMultibodySystem):
     @override
     def kinetic_energy(self, q, v):
         energy = super().kinetic_energy(q, v)
+        for values in self._of_inertias("kinetic_energy", q, v):
+            energy = energy + jnp.sum(values)
         if not self.flexibility.groups:
             return energy
         return energy + self.flexibility.kinetic_energy(*self._flexible_motion(q, v))
@@ -52,6 +58,8 @@ class AbstractFlexibleSystem(AbstractMultibodySystem):
     @override
     def potential_energy(self, q):
         energy = super().potential_energy(q)
+        for moment in self._of_inertias("mass_moment", q):
+            energy = energy - small.dot(self.gravity, jnp.sum(moment, axis=0))
         if not self.flexibility.groups:
             return energy
         pose, amplitudes = BodyPose(*self.poses(q)), self.all_amplitudes(q)
@@ -60,6 +68,9 @@ class AbstractFlexibleSystem(AbstractMultibodySystem):
     @override
     def momentum(self, q, v):
         momentum = super().momentum(q, v)
+        for linear, angular in self._of_inertias("momentum", q, v):
+            sums = jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
+            momentum = momentum[0] + sums[0], momentum[1] + sums[1]
         if not self.flexibility.groups:
             return momentum
         more = self.flexibility.momentum(*self._flexible_motion(q, v))
@@ -76,6 +87,17 @@ class AbstractFlexibleSystem(AbstractMultibodySystem):
         (q,) = arguments.arrays("amplitudes", self, rows, q=q)
         first = len(self.names) * self.formulation.nq
         return self.flexibility.by_name(self.names, q[..., first:])
+
+    def _of_inertias(self, name: str, q: Array, v: Array | None = None) -> list:
+        """Values of a function of all inertia elements, stacked by kind."""
+        if not self.inertias:
+            return []
+        moving = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype) if v is None else v)[1:]
+        motion = moving[:2] if v is None else moving
+        return [
+            stacking.each(lambda e, *parts: getattr(e, name)(*parts), group, motion)
+            for group in self.inertias
+        ]
 
     def _flexible_motion(self, q: Array, v: Array) -> tuple[BodyPose, BodyVelocity, Array, Array]:
         pose = BodyPose(*self.poses(q))

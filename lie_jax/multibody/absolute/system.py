@@ -17,7 +17,13 @@ from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody import constraints, readings, stacking, turns
-from lie_jax.multibody.absolute import assembly, elements, flexible_blocks, linearization
+from lie_jax.multibody.absolute import (
+    assembly,
+    elements,
+    flexible_blocks,
+    inertias,
+    linearization,
+)
 from lie_jax.multibody.absolute.algebra import AbsoluteAlgebra
 from lie_jax.multibody.absolute.attachments import Attachments, Matrices
 from lie_jax.multibody.absolute.flexible import Flexibility, Loads, moving_bodies
@@ -46,6 +52,7 @@ class RigidBodySystem(AbstractFlexibleSystem):
     """
 
     joints: tuple[Connected, ...]
+    inertias: tuple[Connected, ...]
     formulation: AbstractCoordinates
     flexibility: Flexibility
     labels: Labels = eqx.field(static=True)
@@ -74,7 +81,7 @@ class RigidBodySystem(AbstractFlexibleSystem):
     @property
     @override
     def slow_to_compile(self):
-        return bool(self._joint_rows or self.velocity_rows)
+        return bool(self._joint_rows or self.velocity_rows or self.inertias)
 
     @property
     @override
@@ -104,11 +111,12 @@ class RigidBodySystem(AbstractFlexibleSystem):
     def mass_blocks(self, q: Array, pose: BodyPose, at: Attachments) -> list[Blocks]:
         """Blocks of the mass matrix, from the poses of all slots."""
         n = len(self.names)
+        between = inertias.mass_blocks(self.inertias, pose, at)
         pose = BodyPose(*(x[:n] for x in pose))
         frames = None if self.formulation.hybrid or at.frames is None else at.frames[:, :, :n]
         rigid = elements.diagonal(elements.masses(self.rigid_bodies, pose.rotation, frames))
         parts = self.flexibility, self.layout, pose, self.all_amplitudes(q), frames
-        return [rigid, *flexible_blocks.mass_blocks(*parts)]
+        return [rigid, *between, *flexible_blocks.mass_blocks(*parts)]
 
     @override
     @waits.announce("the forces")
@@ -207,10 +215,14 @@ class RigidBodySystem(AbstractFlexibleSystem):
             return super().linearization(t, q, v, acceleration, multipliers, u)
         return assembly.linearization(self, t, (q, v, acceleration), multipliers, u)
 
+    @property
+    def _has_more_inertia(self) -> bool:
+        return bool(self.flexibility.groups or self.inertias)
+
     @waits.announce("the accelerations")
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
-        if self._joint_rows or self.velocity_rows or self.flexibility.groups:
+        if self._joint_rows or self.velocity_rows or self._has_more_inertia:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
         instant = self._instant(t, q, v)
         applied, (_, rotation, _, _, omega) = self._applied_wrenches(instant, u), instant
@@ -323,6 +335,14 @@ class RigidBodySystem(AbstractFlexibleSystem):
             added, along = self.flexibility.forces(moving)
             more = ((0, self.flexibility.interfaces), (0, 0))
             inertia = Wrench(*(jnp.pad(x + y, more) for x, y in zip(inertia, added, strict=True)))
+        if self.inertias:
+            split = self.split(q), self.split(v), self.split(acceleration)
+            accelerations = jax.vmap(self.formulation.hybrid_acceleration)(rotation, *split)
+            slots = len(instant[1])
+            between = inertias.wrenches(
+                self.inertias, instant[1:], accelerations, self.gravity, slots
+            )
+            inertia = Wrench(*map(jnp.add, inertia, between))
         applied = self._applied_wrenches(instant, u)
         return Loads(Wrench(*map(jnp.subtract, inertia, applied)), along)
 

@@ -41,6 +41,12 @@ def from_motions(
     `rough`: whether the bodies' poses need not fit the joints; the state has the coordinates for
     which they fit best. Joints may then leave nothing to move. Raises `ValueError` as `system_of`.
     """
+    if mechanism.inertias:
+        raise ValueError(
+            "Mechanism(inertias=) has mass between bodies, which joint coordinates do not know: "
+            "assemble the mechanism with lie_jax.SE3() or lie_jax.R3SO3(), or make lines of beams "
+            "with order=2."
+        )
     for body in mechanism.bodies:
         if isinstance(body, FlexibleBody):
             raise ValueError(
