@@ -189,6 +189,9 @@ def programs() -> dict[str, Program]:
     def beam(bending):
         return flying_beam.build(8, bending=bending)
 
+    def beam_of_order_4(bending):
+        return flying_beam.build(8, bending=bending, order=4)
+
     def flexible(young):
         return flexible_crank.build(young)
 
@@ -210,6 +213,9 @@ def programs() -> dict[str, Program]:
         "shaft with driver, Minimal, RKMK4": Program(_of(_shaft, explicit), 1.0, (forward,)),
         **six_bars,
         "beam of 8, generalized-α": Program(_of(beam, implicit, dt=1e-2), 500.0, (gradient,)),
+        "beam of 8, order 4, generalized-α": Program(
+            _of(beam_of_order_4, implicit, dt=1e-2), 500.0, (result,)
+        ),
         "flexible slider-crank, generalized-α": Program(
             _of(flexible, implicit, dt=1e-5), flexible_crank.YOUNG, both
         ),

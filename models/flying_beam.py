@@ -39,20 +39,28 @@ def build(
     spatial: bool = False,
     bending: ArrayLike = BENDING,
     damping_time: ArrayLike | None = None,
+    order: int = 2,
 ) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
-    """The beam at rest; `bending` is EI = GJ (N m²), with a `damping_time` (s) it has damping."""
+    """The beam at rest; `bending` is EI = GJ (N m²), with a `damping_time` (s) it has damping;
+    `order`: of the line.
+    """
     bend = jnp.asarray(bending, float)
     stiffness = jnp.stack([AXIAL + 0.0 * bend] * 3 + [bend] * 3)
     damping = None if damping_time is None else damping_time * stiffness
     section = beams.Section(stiffness, MASS, (ROTARY, ROTARY, ROTARY), damping)
     half = 0.5 * np.arctan2(END[1] - START[1], END[0] - START[0])
     orientation = (np.cos(half), 0.0, 0.0, np.sin(half))
-    line = beams.line("beam", section, LENGTH, elements, position=START, orientation=orientation)
+    line = beams.line(
+        "beam", section, LENGTH, elements, position=START, orientation=orientation, order=order
+    )
     loads = in_space if spatial else in_plane
     lower = line.nodes[0].name
     force = lie_jax.PointForce(lower, lambda t: loads(t)[0])
     moment = lie_jax.Torque(lower, lambda t: loads(t)[1])
     mechanism = lie_jax.Mechanism(
-        line.nodes, forces=[*line.elements, force, moment], gravity=(0, 0, 0)
+        line.nodes,
+        forces=[*line.elements, force, moment],
+        gravity=(0, 0, 0),
+        inertias=line.inertias,
     )
     return lie_jax.assemble(mechanism, lie_jax.SE3() if formulation is None else formulation)
