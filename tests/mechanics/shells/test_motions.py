@@ -1,4 +1,4 @@
-"""Motions of shells: invariants of a flying plate, pressure, a joined beam."""
+"""Motions of shells: invariants of a flying plate, a flapping one, pressure, a joined beam."""
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ pytestmark = pytest.mark.full
 
 # Of momenta, in parts of their size: rounding of some hundred steps.
 ROUNDING = 1e-11
+ALPHA = lie_jax.GeneralizedAlpha(0.9)
 
 
 def plate(length, width, counts, **options):
@@ -54,6 +55,29 @@ def test_a_flying_plate_keeps_its_momenta():
     energy = jax.vmap(lambda q, v: system.kinetic_energy(q, v) + system.potential_energy(q))
     energies = np.asarray(energy(run.q, run.v))
     assert np.ptp(energies) < 1e-3 * energies[0]
+
+
+def test_a_flapping_plate_swings_with_its_lowest_frequency():
+    surface = plate(1.0, 0.5, (6, 2), clamped=range(3))
+    system, state = assembled(surface)
+    period = 2.0 * np.pi / float(lie_jax.modes(system, state, number=1).frequencies[0])
+    heights = 0.01 * np.asarray(system.poses(state.q)[1])[:, 0] ** 2
+    v = np.zeros((len(surface.nodes), 6))
+    v[:, 2] = heights
+    steps = 400
+    run = lie_jax.simulate(
+        system,
+        ALPHA,
+        lie_jax.State(state.q, jnp.asarray(v.reshape(-1))),
+        dt=2.0 * period / steps,
+        steps=steps,
+    )
+    assert bool(run.result == lie_jax.Result.successful)
+    tip = np.asarray(jax.vmap(lambda q: system.poses(q)[1][-1, 2])(run.q))
+    # Sine of two periods, but for what the start has of higher modes.
+    expected = np.sin(2.0 * np.pi * np.arange(len(tip)) * 2.0 / steps)
+    scale = (tip @ expected) / (expected @ expected)
+    assert np.linalg.norm(tip - scale * expected) < 0.2 * np.linalg.norm(tip)
 
 
 def test_pressure_bends_a_clamped_plate():
