@@ -49,10 +49,31 @@ class Program:
         """Results of the program: arrays, of NumPy where they are constants."""
         return jax_internals.evaluate(self, self.consts, *arguments)
 
+    def with_constants(self) -> "tuple[Program, list]":
+        """The program with its constants as first arguments, and these."""
+        constants = list(map(jax.numpy.asarray, self.consts))
+        if not constants:
+            return self, []
+        count = len(constants)
+
+        def function(*given):
+            return jax_internals.evaluate(self, given[:count], *given[count:])
+
+        return Program.trace(function, *constants, *self.arguments), constants
+
     def following(self, key: Any, make: Callable[[], "Program"]) -> "Program":
         """The program that follows from this one by a rule, traced once."""
         if key not in self._kept:
             self._kept[key] = make()
+        return self._kept[key]
+
+    def without_unused(self) -> "tuple[Program, list[bool]]":
+        """The program of the arguments that it uses, and which these are."""
+        key = "without unused"
+        if key not in self._kept:
+            every = [True] * len(self.results)
+            closed, used = jax_internals.with_results(self._closed, every, unused=False)
+            self._kept[key] = self if all(used) else Program(closed), used
         return self._kept[key]
 
     def batch(self, axes: tuple, size: int) -> "Program":
@@ -68,8 +89,8 @@ class Program:
         return self.following(("batch", axes, size), make)
 
     def derivative(self, moving: tuple[bool, ...]) -> "Derivative":
-        """Results and tangents of those that are differentiable, in one program of arguments and of
-        the tangents of those that are `moving`.
+        """Results and the tangents of those that change, in one program of arguments and of the
+        tangents of those that are `moving`.
         """
         places = [i for i, x in enumerate(moving) if x]
         smooth = [jax.numpy.issubdtype(x.dtype, jax.numpy.inexact) for x in self.results]
@@ -90,8 +111,17 @@ class Program:
 
         def both():
             closed = jax.make_jaxpr(function)(*self.arguments, *(self.arguments[i] for i in places))
-            changes = functools.partial(jax_internals.with_last_results, closed, sum(smooth))
-            return Derivative(closed, self, lambda: Program(changes()))
+            # A tangent that depends on none is zero, behind `stop_gradient`, and must stay so for
+            # JAX: a search whose arguments have tangents cannot be differentiated.
+            size = len(self.results)
+            follow = jax_internals.following(closed, len(moving))[size:]
+            numbers = [i for i, yes in enumerate(smooth) if yes]
+            changing = [i for i, yes in zip(numbers, follow, strict=True) if yes]
+            wanted = [True] * size + follow
+            closed, _ = jax_internals.with_results(closed, wanted)
+            last = [False] * size + [True] * len(changing)
+            changes = functools.partial(jax_internals.with_results, closed, last)
+            return Derivative(closed, self, changing, lambda: Program(changes()[0]))
 
         return cast(Derivative, self.following(("derivative", moving), both))
 
@@ -122,13 +152,16 @@ class Program:
 class Derivative(Program):
     """Program of values and tangents, which reverse mode takes apart.
 
-    `values` computes the first results from the first arguments; `changes`, the tangents from all
-    arguments, is linear in the last ones.
+    `values` computes the first results from the first arguments; `changes`, the tangents of the
+    results with numbers `changing` from all arguments, is linear in the last ones.
     """
 
-    def __init__(self, closed: Any, values: Program, changes: Callable[[], Program]):
+    def __init__(
+        self, closed: Any, values: Program, changing: list[int], changes: Callable[[], Program]
+    ):
         super().__init__(closed)
-        self.values, self._changes = values, functools.cache(changes)
+        self.values, self.changing = values, changing
+        self._changes = functools.cache(changes)
 
     @property
     def changes(self) -> Program:
@@ -140,7 +173,11 @@ class Derivative(Program):
         def make():
             plain = Program(self._closed).batch(axes, size)
             values = self.values.batch(axes[: len(self.values.arguments)], size)
-            return Derivative(plain._closed, values, lambda: self.changes.batch(axes, size))
+
+            def changes():
+                return self.changes.batch(axes, size)
+
+            return Derivative(plain._closed, values, self.changing, changes)
 
         return self.following(("batch", axes, size), make)
 

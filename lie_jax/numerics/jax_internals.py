@@ -130,17 +130,16 @@ def call_primitive(name: str, lowered: Callable[..., Sequence]) -> Callable:
         moving = tuple(type(x) is not ad.Zero for x in tangents)
         count = len(program.results)
         if not any(moving):
-            values, changes = primitive.bind(*primals, program=program), []
+            values, changes = primitive.bind(*primals, program=program), {}
         else:
             given = [x for x, yes in zip(tangents, moving, strict=True) if yes]
-            found = primitive.bind(*primals, *given, program=program.derivative(moving))
-            values, changes = found[:count], found[count:]
-        remaining = iter(changes)
+            derivative = program.derivative(moving)
+            found = primitive.bind(*primals, *given, program=derivative)
+            values = found[:count]
+            changes = dict(zip(derivative.changing, found[count:], strict=True))
         return values, [
-            next(remaining)
-            if changes and jax.numpy.issubdtype(x.dtype, jax.numpy.inexact)
-            else ad.Zero(jax.typeof(x).to_tangent_aval())
-            for x in values
+            changes[i] if i in changes else ad.Zero(jax.typeof(x).to_tangent_aval())
+            for i, x in enumerate(values)
         ]
 
     def transpose(cotangents, *arguments, program):
@@ -148,7 +147,10 @@ def call_primitive(name: str, lowered: Callable[..., Sequence]) -> Callable:
         present = tuple(type(x) is not ad.Zero for x in cotangents)
         known = [x for x, yes in zip(arguments, linear, strict=True) if not yes]
         given = [x for x, yes in zip(cotangents, present, strict=True) if yes]
-        found = iter(primitive.bind(*known, *given, program=program.transpose(linear, present)))
+        # What only unused arguments need, as a search, is not computed again in a backward pass.
+        pulled, used = program.transpose(linear, present).without_unused()
+        needed = [x for x, yes in zip([*known, *given], used, strict=True) if yes]
+        found = iter(primitive.bind(*needed, program=pulled))
         return [next(found) if yes else None for yes in linear]
 
     def batch(arguments, axes, *, program):
@@ -251,15 +253,30 @@ def unpack(program: Any) -> tuple[Any, Sequence]:
     return program, ()
 
 
-def with_last_results(closed: Any, count: int) -> Any:
-    """Program of the last `count` results of a closed one, without what only others need."""
+def with_results(closed: Any, wanted: list[bool], unused: bool = True) -> tuple[Any, list[bool]]:
+    """Program of the `wanted` results of a closed one, without what only others need, and which of
+    the arguments it uses; `unused`: whether it keeps the others.
+    """
     from jax.extend.core import ClosedJaxpr
     from jax.interpreters import partial_eval
 
     program, constants = unpack(closed)
-    first = len(program.outvars) - count
-    used = [i >= first for i in range(len(program.outvars))]
-    return ClosedJaxpr(partial_eval.dce_jaxpr(program, used, instantiate=True)[0], constants)
+    program, used = partial_eval.dce_jaxpr(program, wanted, instantiate=unused)
+    return ClosedJaxpr(program, constants), used
+
+
+def following(closed: Any, count: int) -> list[bool]:
+    """Whether results of a program follow from its arguments beyond the first `count`."""
+    program, _ = unpack(closed)
+    known = set(program.invars[count:])
+
+    def follows(x):
+        return not hasattr(x, "val") and x in known
+
+    for equation in program.eqns:
+        if any(map(follows, equation.invars)):
+            known.update(equation.outvars)
+    return list(map(follows, program.outvars))
 
 
 def bind(equation: Any, values: Sequence) -> list[jax.Array]:

@@ -6,6 +6,7 @@ cost more than what they compute. A part is in between: a function of its own th
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -15,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import cuts, jax_internals
 from lie_jax.numerics.calls import Program
 
 P = ParamSpec("P")
@@ -26,6 +27,8 @@ T = TypeVar("T")
 _SUMS = {"0.10": math.inf, "0.11": 4096, "0.12": 4096}
 # Products of matrices with so many rows or columns are a library's, except those with a vector.
 _PRODUCT = 8
+# Equations of a part: LLVM takes more than in proportion for more, which are several parts.
+MOST = 4000
 # XLA compiles a call that is marked so, and not inlined, as a function.
 _MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
 # What such a function may contain. XLA raises errors for sorts, scatters, callbacks and calls of
@@ -40,7 +43,8 @@ _BY_ENTRY = """abs acos acosh add add_any and asin asinh atan atan2 atanh
     round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt
     square stop_gradient sub tan tanh xor"""
 _BY_SHAPE = """broadcast_in_dim concatenate dynamic_slice dynamic_update_slice expand_dims gather
-    iota pad reshape rev slice split squeeze stack tile transpose unstack optimization_barrier"""
+    empty empty2 iota pad reshape rev slice split squeeze stack tile transpose unstack
+    optimization_barrier"""
 _SUMS_BY_NAME = """argmax argmin cumsum dot_general reduce_and reduce_max reduce_min reduce_or
     reduce_prod reduce_sum"""
 _SUMMED = frozenset(_SUMS_BY_NAME.split())
@@ -61,7 +65,7 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
         arrays, others = eqx.partition((args, kwargs), eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
         leaves = list(map(jnp.asarray, leaves))
-        if _release() not in _SUMS or not all(map(jax_internals.is_plain, leaves)):
+        if not compiles_for(leaves):
             return traced(*args, **kwargs)
         found: list[Any] = []
 
@@ -80,6 +84,22 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
         return eqx.combine(jax.tree.unflatten(form, results), rest)
 
     return call
+
+
+def compiles_for(arrays: Sequence) -> bool:
+    """Whether this release compiles parts for such arrays."""
+    return _release() in _SUMS and all(map(jax_internals.is_plain, arrays))
+
+
+def call(program: Program, arguments: Sequence) -> list[Any]:
+    """Results of a program as one part."""
+    return _primitive()(*arguments, program=program)
+
+
+def compiles(equation: Any) -> bool:
+    """Whether an equation may be in a part."""
+    inner = itertools.chain(*map(jax_internals.equations, jax_internals.inside(equation)))
+    return _is_compiled(equation) and all(map(_is_compiled, inner))
 
 
 def _release() -> str:
@@ -126,19 +146,28 @@ def _lower(program: Program, arguments: Sequence) -> list[Any]:
     if not _compiles(program):
         # The transpose of a gather is a scatter.
         return program(*arguments)
+    return cuts.run(program, arguments, _is_large_call, _call_one, MOST)
+
+
+def _is_large_call(equation: Any) -> bool:
+    inner = jax_internals.inside(equation)
+    return equation.primitive.name in cuts.CALLS and sum(map(cuts.size, inner)) > MOST
+
+
+def _call_one(function: Callable, arguments: Sequence) -> list[Any]:
     some = [i for i, x in enumerate(arguments) if x.size]
 
-    def function(*given):
+    def of_some(*given):
         values = [np.zeros(x.shape, x.dtype) for x in arguments]
         for i, x in zip(some, given, strict=True):
             values[i] = x
-        results = program(*values)
+        results = function(*values)
         # XLA ends the process if a parameter of such a function is used by nothing.
         return results, [jax.lax.reshape(x, (x.size,))[:1] for x in given]
 
-    call = jax_internals.call_with_attributes(function, **_MARKS)
+    call = jax_internals.call_with_attributes(of_some, **_MARKS)
     if call is None or not some:
-        return program(*arguments)
+        return function(*arguments)
     # Without the barrier XLA puts constants in the place of parameters, which then nothing uses.
     results, _ = call(*jax.lax.optimization_barrier([arguments[i] for i in some]))
     return results

@@ -105,7 +105,14 @@ def attach_derivatives(y: Array, residual: Callable, linearize: Callable, args: 
     return rules.value_with_rule(y, slope, args)
 
 
-def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:
+def full(
+    linearize: Callable,
+    converged: Callable,
+    guess: Array,
+    kept: None,
+    args: Any,
+    cut: Callable | None = None,
+) -> Root:
     """Newton steps, at least one and at most 25, each with a new `linearize(y, args)`.
 
     `converged(correction, value, y, args)`: whether the correction (n,) that led to y is small
@@ -113,12 +120,20 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     is not finite, up to 100 more begin again at the guess. Of these, one after which the next
     correction is not finite or not a quarter smaller is taken back by half, at most five times:
     each time is an iteration. The first correction removes what redundant multipliers of the guess
-    have beyond the smallest ones, which is rounding errors of earlier searches.
+    have beyond the smallest ones, which is rounding errors of earlier searches. `cut` as in
+    `damped_search`.
     """
-    return _full(linearize, converged, args, initial_root(guess), MAX_ITERATIONS)
+    return _full(linearize, converged, args, initial_root(guess), MAX_ITERATIONS, cut)
 
 
-def _full(linearize: Callable, converged: Callable, args: Any, start: Root, bound: int) -> Root:
+def _full(
+    linearize: Callable,
+    converged: Callable,
+    args: Any,
+    start: Root,
+    bound: int,
+    cut: Callable | None = None,
+) -> Root:
     def correct(y, first):
         value, jacobian = linearize(y, args)
         change = jacobian.solve_from(-value, jnp.where(first, y, 0.0))
@@ -126,7 +141,7 @@ def _full(linearize: Callable, converged: Callable, args: Any, start: Root, boun
         return Correction(after, change, size, converged(change, value, after, args), value)
 
     none = jnp.zeros_like(start.y)
-    return damped_search(correct, jnp.add, start, none, bound + DAMPED_ITERATIONS, bound)
+    return damped_search(correct, jnp.add, start, none, bound + DAMPED_ITERATIONS, bound, cut)
 
 
 class Correction(NamedTuple):
@@ -154,7 +169,13 @@ class _Damped(NamedTuple):
 
 
 def damped_search(
-    correct: Callable, advance: Callable, start: Root, none: Array, bound: int, undamped: int = 0
+    correct: Callable,
+    advance: Callable,
+    start: Root,
+    none: Array,
+    bound: int,
+    undamped: int = 0,
+    cut: Callable | None = None,
 ) -> Root:
     """Newton steps on any space, damped after the first `undamped` iterations.
 
@@ -162,8 +183,8 @@ def damped_search(
     `first`; `advance(y, change)`: the point after a change (m,). A move after which the next
     correction is not finite or not a quarter smaller, for a full one, is taken back by half, at
     most five times; each time is an iteration, of which there are `bound` at most. Damped steps
-    begin again at the start. `none` (m,): zeros. Source: Deuflhard, "Newton methods for nonlinear
-    problems" (2004).
+    begin again at the start. `none` (m,): zeros. `cut`: `pieces.cut`, for a loop that is compiled
+    apart from its body, or None. Source: Deuflhard, "Newton methods for nonlinear problems" (2004).
     """
 
     def where(condition, one, other):
@@ -192,6 +213,7 @@ def damped_search(
     zero, damping = jnp.zeros((), jnp.int32), jnp.full((), not undamped)
     first = _Damped(Search(start, yes), none, infinite, zero, damping)
     proceed = loop_condition(bound)
+    iterate = iterate if cut is None else cut(iterate)
     return jax.lax.while_loop(lambda now: proceed(now.search), iterate, first).search.root
 
 

@@ -24,6 +24,7 @@ from lie_jax.numerics import (
     jax_internals,
     newton,
     padding,
+    pieces,
     programs,
     rules,
 )
@@ -263,7 +264,7 @@ def _count(
 
     def step(carry):
         loop, noted = carry
-        after, row = run.step(loop)
+        after, row = pieces.cut_around(run.step)(loop)
         return after, write(noted, row, loop.taken - begin)
 
     def until_sample(carry):
@@ -295,7 +296,7 @@ def _scan(run: Run, loop: Loop, schedule: Schedule, passes: int = 0) -> tuple[Lo
     state, held, carry = moved
     loop = loop._replace(state=state, held=held, carry=carry)
     step = jax.checkpoint(
-        run.step,
+        pieces.cut_around(run.step),
         prevent_cse=False,
         policy=jax.checkpoint_policies.save_only_these_names(newton.FOUND),
     )

@@ -10,7 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax.integrators.base import AbstractIntegrator, Step
-from lie_jax.numerics import newton, rules
+from lie_jax.numerics import newton, pieces, rules
 from lie_jax.numerics.conversion import strong
 from lie_jax.simulation import limits
 from lie_jax.simulation.instability import Growth
@@ -257,7 +257,7 @@ def _march(system, integrator, start, dt, steps, inputs):
 
     def step(_, loop):
         healthy = loop.completed == loop.taken
-        after, noted = run.step(loop)
+        after, noted = pieces.cut_around(run.step)(loop)
         counted = healthy & (after.completed == after.taken)
         total = loop.iterations + jnp.where(counted, noted.iterations, 0)
         return after._replace(iterations=total)

@@ -14,7 +14,7 @@ from lie_jax.integrators.doubling import Doubled
 from lie_jax.integrators.generalized_alpha import equations, matrix, start
 from lie_jax.integrators.generalized_alpha.equations import StepParameters
 from lie_jax.integrators.generalized_alpha.start import Carry
-from lie_jax.numerics import kept_matrices, newton, rules
+from lie_jax.numerics import kept_matrices, newton, pieces, rules
 from lie_jax.systems.system import Accelerations, State
 
 _OPTIONS = {
@@ -165,6 +165,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         return problem, guess, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
 
     @override
+    @pieces.cut_around
     def step(self, system, t, dt, state, carry, u):
         problem, guess, a_bar, share = self._parameters(system, t, dt, state, carry, u)
         linearize = partial(matrix.linearize, self.jacobian)
@@ -221,10 +222,11 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def _full(self, linearize):
         if self.tangent_operator:
-            return partial(newton.full, linearize, equations.converges)
+            return partial(newton.full, linearize, equations.converges, cut=pieces.cut)
         linearize = partial(linearize, operator=False)
         # Errors shrink by a factor only.
-        return partial(newton.full, linearize, partial(equations.converges, power=0.75))
+        converges = partial(equations.converges, power=0.75)
+        return partial(newton.full, linearize, converges, cut=pieces.cut)
 
     def _matrix(self, y, problem):
         return matrix.linearize(self.jacobian, y, problem, self.tangent_operator)[1]

@@ -16,7 +16,7 @@ def inline(equation: Any, values: Sequence) -> tuple[Any, Sequence] | None:
         return params["call_jaxpr"], values
     if name in ("remat2", "checkpoint"):
         return params["jaxpr"], values
-    if name == "native":
+    if name in ("native", "apart"):
         return params["program"], values
     if name == "custom_linear_solve":
         lengths = params["const_lengths"]
