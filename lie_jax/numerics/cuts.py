@@ -18,12 +18,11 @@ def run(
     arguments: Sequence,
     stands_alone: Callable[[Any], bool],
     call: Callable[[Callable, list], Sequence],
-    most: float | int,
 ) -> list[Any]:
     """Results of a program, of which groups of equations are computed by `call(function, values)`.
 
     An equation that `stands_alone(equation)` is computed by itself, or cut in its turn if it is a
-    call. All others that need the same of these make a group, of `most` equations at most.
+    call. All others that need the same of these make a group.
     """
     jaxpr, constants = jax_internals.unpack(program)
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
@@ -32,14 +31,14 @@ def run(
     def read(x):
         return x.val if _is_literal(x) else values[x]
 
-    pieces = _pieces(jaxpr, stands_alone, most)
+    pieces = _pieces(jaxpr, stands_alone)
     for (equations, alone), later in zip(pieces, _used_later(pieces, results), strict=True):
         if alone:
             (equation,) = equations
             given = list(map(read, equation.invars))
             if equation.primitive.name in CALLS:
                 inner = equation.params.get("jaxpr") or equation.params["call_jaxpr"]
-                found = run(inner, given, stands_alone, call, most)
+                found = run(inner, given, stands_alone, call)
             else:
                 found = jax_internals.bind(equation, given)
             values |= dict(zip(equation.outvars, found, strict=True))
@@ -57,7 +56,7 @@ def _is_literal(x: Any) -> bool:
     return hasattr(x, "val")
 
 
-def _pieces(jaxpr: Any, stands_alone: Callable, most: float | int) -> list[tuple[list, bool]]:
+def _pieces(jaxpr: Any, stands_alone: Callable) -> list[tuple[list, bool]]:
     """Equations of each piece, in an order in which they can be computed, and whether it is one
     that stands alone.
     """
@@ -72,14 +71,8 @@ def _pieces(jaxpr: Any, stands_alone: Callable, most: float | int) -> list[tuple
         groups[stage][alone].append(equation)
     result: list[tuple[list, bool]] = []
     for together, singles in groups:
-        sizes = [1 + sum(map(size, jax_internals.inside(x))) for x in together]
-        total = sum(sizes)
-        share, so_far = total / max(1, -(-total // most)), 0
-        parts: dict[int, list] = {}
-        for equation, number in zip(together, sizes, strict=True):
-            parts.setdefault(int(so_far // share), []).append(equation)
-            so_far += number
-        result += [(part, False) for part in parts.values()]
+        if together:
+            result.append((together, False))
         result += [([equation], True) for equation in singles]
     return result
 

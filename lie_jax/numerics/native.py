@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax.numerics import cuts, jax_internals
+from lie_jax.numerics import jax_internals
 from lie_jax.numerics.calls import Program
 
 P = ParamSpec("P")
@@ -27,8 +27,6 @@ T = TypeVar("T")
 _SUMS = {"0.10": math.inf, "0.11": 4096, "0.12": 4096}
 # Products of matrices with so many rows or columns are a library's, except those with a vector.
 _PRODUCT = 8
-# Equations of a part: LLVM takes more than in proportion for more, which are several parts.
-MOST = 4000
 # XLA compiles a call that is marked so, and not inlined, as a function.
 _MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
 # What such a function may contain. XLA raises errors for sorts, scatters, callbacks and calls of
@@ -146,28 +144,19 @@ def _lower(program: Program, arguments: Sequence) -> list[Any]:
     if not _compiles(program):
         # The transpose of a gather is a scatter.
         return program(*arguments)
-    return cuts.run(program, arguments, _is_large_call, _call_one, MOST)
-
-
-def _is_large_call(equation: Any) -> bool:
-    inner = jax_internals.inside(equation)
-    return equation.primitive.name in cuts.CALLS and sum(map(cuts.size, inner)) > MOST
-
-
-def _call_one(function: Callable, arguments: Sequence) -> list[Any]:
     some = [i for i, x in enumerate(arguments) if x.size]
 
-    def of_some(*given):
+    def function(*given):
         values = [np.zeros(x.shape, x.dtype) for x in arguments]
         for i, x in zip(some, given, strict=True):
             values[i] = x
-        results = function(*values)
+        results = program(*values)
         # XLA ends the process if a parameter of such a function is used by nothing.
         return results, [jax.lax.reshape(x, (x.size,))[:1] for x in given]
 
-    call = jax_internals.call_with_attributes(of_some, **_MARKS)
+    call = jax_internals.call_with_attributes(function, **_MARKS)
     if call is None or not some:
-        return function(*arguments)
+        return program(*arguments)
     # Without the barrier XLA puts constants in the place of parameters, which then nothing uses.
     results, _ = call(*jax.lax.optimization_barrier([arguments[i] for i in some]))
     return results
