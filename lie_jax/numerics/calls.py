@@ -34,7 +34,7 @@ class Program:
             for avals in (closed.in_avals, closed.out_avals)
         )
         self.has_effects = bool(closed.effects)
-        self._kept: dict[Any, Program] = {}
+        self._kept: dict[Any, Any] = {}
 
     @classmethod
     def trace(cls, function: Callable, *arguments: Any) -> "Program":

@@ -41,9 +41,9 @@ def cut_around(body: Callable[P, T]) -> Callable[P, T]:
     return _in_pieces(body, _has_cuts)
 
 
-def _in_pieces(body: Callable[P, T], is_cut: Callable[[Program], bool]) -> Callable[P, T]:
+def _in_pieces(body: Callable, is_cut: Callable[[Program], bool]) -> Any:
     @functools.wraps(body)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+    def call(*args, **kwargs):
         arrays, others = eqx.partition((args, kwargs), eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
         leaves = list(map(jnp.asarray, leaves))
