@@ -37,6 +37,7 @@ ELEMENTS = elements.ELEMENTS | {
     lie_jax.PathForce: POINTS | {"relaxed": (0, 1), "limits": (-1, 1)},
     lie_jax.beams.Beam: ENDS
     | {"stiffness": (1,) * 6, "length": 1, "rest_strain": (1, 0, 0, 0, 0, 1)},
+    lie_jax.beams.BeamInertia: ENDS | {"length": 1, "mass": 1, "inertia": EYE},
     lie_jax.beams.NodeLoad: {"body": "a", "force": X, "moment": X, "share": 1},
     lie_jax.robotics.Frame: {"body": "a"},
     lie_jax.contact.Sphere: {"body": "a", "radius": 1},

@@ -31,8 +31,13 @@ _AT_NODE, _IN_MIDDLE = 1.0 / 6.0, 4.0 / 6.0
 class BeamInertia(AbstractInertia):
     """Mass along a beam element, in place of masses at its nodes: `lie_jax.beams.line(order=4)`.
 
-    **Arguments:** `parent`, `child`, `length` and frames of the nodes as of `lie_jax.beams.Beam`;
-    `mass`: kg/m; `inertia`: of the section, (3, 3), kg m.
+    **Arguments:**
+
+    - `parent`, `child`: names of the bodies that are the nodes, or `"ground"`; `length`, m.
+    - `mass`: of unit length, kg/m; `inertia`: of a section of unit length, (3, 3), kg m, in axes of
+      the nodes' frames.
+    - `parent_point`, `child_point` (3,), m, `parent_orientation`, `child_orientation` (4,), unit
+      quaternions: the frames of the nodes in those of the bodies, as of `lie_jax.beams.Beam`.
 
     Use it with linear strains only: with constant ones frequencies are worse than with masses at
     nodes.
