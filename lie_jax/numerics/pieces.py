@@ -21,8 +21,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Equations of a body from which on it is cut. At 6000, a slider-crank, that would save a tenth of
-# the wait and cost two fifths of the speed; at 12000, one with a flexible rod, it halves the wait,
-# by as much time as 800 000 steps lose.
+# the wait and cost two fifths of the speed; at 12000, one with a flexible rod, it takes two fifths
+# from the wait, as much time as half a million steps lose.
 _LARGE = 8000
 
 
