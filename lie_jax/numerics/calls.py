@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, cast
 
+import equinox as eqx
 import jax
 from typing_extensions import override
 
@@ -180,6 +181,33 @@ class Derivative(Program):
             return Derivative(plain._closed, values, self.changing, changes)
 
         return self.following(("batch", axes, size), make)
+
+
+def trace_call(
+    function: Callable, args: tuple, kwargs: dict
+) -> tuple[Program, list[jax.Array], Callable[[list], Any]]:
+    """Program of a call of a function of pytrees, the arrays of its arguments, and the function
+    that makes the call's value of the program's results.
+    """
+    arrays, others = eqx.partition((args, kwargs), eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    leaves = list(map(jax.numpy.asarray, leaves))
+    form: list[Any] = []
+
+    def flat(*leaves):
+        args, kwargs = eqx.combine(jax.tree.unflatten(structure, leaves), others)
+        arrays, static = eqx.partition(function(*args, **kwargs), eqx.is_array)
+        results, tree = jax.tree.flatten(arrays)
+        form[:] = tree, static
+        return results
+
+    program = Program.trace(flat, *leaves)
+
+    def together(results):
+        tree, static = form
+        return eqx.combine(jax.tree.unflatten(tree, results), static)
+
+    return program, leaves, together
 
 
 def _with_axis(x: jax.ShapeDtypeStruct, axis: int, size: int) -> jax.ShapeDtypeStruct:

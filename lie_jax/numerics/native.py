@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax.numerics import jax_internals
-from lie_jax.numerics.calls import Program
+from lie_jax.numerics.calls import Program, trace_call
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,33 +60,20 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        arrays, others = eqx.partition((args, kwargs), eqx.is_array)
-        leaves, structure = jax.tree.flatten(arrays)
-        leaves = list(map(jnp.asarray, leaves))
-        if not compiles_for(leaves):
+        if not compiles_for((args, kwargs)):
             return traced(*args, **kwargs)
-        found: list[Any] = []
-
-        def flat(*leaves):
-            args, kwargs = eqx.combine(jax.tree.unflatten(structure, leaves), others)
-            arrays, rest = eqx.partition(traced(*args, **kwargs), eqx.is_array)
-            results, form = jax.tree.flatten(arrays)
-            found[:] = form, rest
-            return results
-
-        program = Program.trace(flat, *leaves)
+        program, leaves, together = trace_call(traced, args, kwargs)
         if not _compiles(program):
             return traced(*args, **kwargs)
-        form, rest = found
-        results = _primitive()(*leaves, program=program)
-        return eqx.combine(jax.tree.unflatten(form, results), rest)
+        return together(_primitive()(*leaves, program=program))
 
     return call
 
 
-def compiles_for(arrays: Sequence) -> bool:
-    """Whether this release compiles parts for such arrays."""
-    return _release() in _SUMS and all(map(jax_internals.is_plain, arrays))
+def compiles_for(arguments: Any) -> bool:
+    """Whether this release compiles parts for the arrays of such arguments."""
+    arrays = jax.tree.leaves(eqx.filter(arguments, eqx.is_array))
+    return _release() in _SUMS and all(map(jax_internals.is_plain, map(jnp.asarray, arrays)))
 
 
 def call(program: Program, arguments: Sequence) -> list[Any]:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from lie_jax.numerics import cuts, jax_internals, native
-from lie_jax.numerics.calls import Program
+from lie_jax.numerics.calls import Program, trace_call
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,30 +44,16 @@ def cut_around(body: Callable[P, T]) -> Callable[P, T]:
 def _in_pieces(body: Callable, is_cut: Callable[[Program], bool]) -> Any:
     @functools.wraps(body)
     def call(*args, **kwargs):
-        arrays, others = eqx.partition((args, kwargs), eqx.is_array)
-        leaves, structure = jax.tree.flatten(arrays)
-        leaves = list(map(jnp.asarray, leaves))
-        if not native.compiles_for(leaves):
+        if not native.compiles_for((args, kwargs)):
             return body(*args, **kwargs)
-        found: list[Any] = []
-
-        def flat(*leaves):
-            args, kwargs = eqx.combine(jax.tree.unflatten(structure, leaves), others)
-            arrays, rest = eqx.partition(body(*args, **kwargs), eqx.is_array)
-            results, form = jax.tree.flatten(arrays)
-            found[:] = form, rest
-            return results
-
-        program, constants = Program.trace(flat, *leaves).with_constants()
-        form, rest = found
-        if is_cut(program):
-            first = next((i for i, x in enumerate(leaves) if eqx.is_inexact_array(x)), None)
-            if first is not None:
-                leaves[first] = _apart(leaves[first])
-            results = cuts.run(program, [*constants, *leaves], _stands_alone, _call)
-        else:
-            results = program(*constants, *leaves)
-        return eqx.combine(jax.tree.unflatten(form, results), rest)
+        program, leaves, together = trace_call(body, args, kwargs)
+        program, constants = program.with_constants()
+        if not is_cut(program):
+            return together(program(*constants, *leaves))
+        first = next((i for i, x in enumerate(leaves) if eqx.is_inexact_array(x)), None)
+        if first is not None:
+            leaves[first] = _apart(leaves[first])
+        return together(cuts.run(program, [*constants, *leaves], _stands_alone, _call))
 
     return call
 
