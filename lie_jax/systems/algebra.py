@@ -26,6 +26,11 @@ class Algebra(eqx.Module):
 
     system: Any
 
+    @property
+    def slow_to_linearize(self) -> bool:
+        """Whether a linearization takes many times as long as a residual, and serves many steps."""
+        return False
+
     def momentum(
         self, t: Time, q: Configuration, v: Velocity, u: Float[Array, " nu"] | None
     ) -> Velocity:

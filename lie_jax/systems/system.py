@@ -108,11 +108,6 @@ class AbstractSystem(eqx.Module):
         """
         return self.nc > 0
 
-    @property
-    def slow_to_linearize(self) -> bool:
-        """Whether a linearization takes many times as long as a residual, and serves many steps."""
-        return False
-
     def constraint(self, t: Time, q: Configuration) -> Float[Array, " positions"]:
         """Position constraints Φ(t, q) (nc - velocity_rows,), zero when they hold."""
         return jnp.zeros(0, q.dtype)

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import contact
+from lie_jax.systems.algebra import Algebra
 from models import double_pendulum, flying_beam
 from tests.systems import OnALine
 
@@ -65,7 +66,7 @@ class Drag(lie_jax.extend.AbstractForce):
     ids=["springs", "with a load", "own force", "contact", "joints"],
 )
 def test_smooth_forces_without_constraints_keep_matrices(system, keeps):
-    assert system().slow_to_linearize is keeps
+    assert system().algebra.slow_to_linearize is keeps
 
 
 def flight(newton, bending):
@@ -95,10 +96,18 @@ def test_kept_matrices_find_the_same_motion_and_derivatives_and_batches_keep_non
     assert_allclose(*slopes, atol=SAME_SOLUTION)
 
 
+class KeptMatrices(Algebra):
+    """Algebra that asks for kept matrices."""
+
+    slow_to_linearize = True
+
+
 class Springs(OnALine):
     """A hard spring whose system asks for kept matrices."""
 
-    slow_to_linearize = True
+    @property
+    def algebra(self):
+        return KeptMatrices(self)
 
     def force(self, t, q, v, u=None):
         return -30.0 * jnp.sinh(q)

@@ -209,7 +209,9 @@ class GeneralizedAlpha(AbstractIntegrator):
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
     def _keeps_matrix(self, system):
-        return self.newton == "modified" or (self.newton == "auto" and system.slow_to_linearize)
+        if self.newton != "auto":
+            return self.newton == "modified"
+        return system.algebra.slow_to_linearize
 
     def _search(self, linearize, system):
         if not self._keeps_matrix(system):

@@ -8,9 +8,23 @@ from lie_jax.multibody.absolute.attachments import Attachments
 from lie_jax.multibody.absolute.linearization import ElementReactions
 from lie_jax.systems.algebra import Algebra
 
+# Smooth forces from which on kept matrices save more than they take to compile.
+_MANY_ELEMENTS = 4
+
 
 class AbsoluteAlgebra(Algebra):
     """Matrices in blocks along the joints, for many bodies; of full size for few."""
+
+    @property
+    @override
+    def slow_to_linearize(self):
+        # Constraints have multipliers, and contacts places where they set in: both need a new
+        # matrix in most steps.
+        system = self.system
+        elements = [group.element for group in system.forces for _ in range(group.count)]
+        smooth = [element for element in elements if element.is_smooth]
+        others = [e for e in elements if not (e.is_smooth or e.is_load)]
+        return len(smooth) >= _MANY_ELEMENTS and not (system.nc or others)
 
     @override
     def momentum(self, t, q, v, u):

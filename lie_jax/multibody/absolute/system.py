@@ -38,9 +38,6 @@ from lie_jax.numerics import waits
 from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces.base import AbstractSpace
 
-# Smooth forces from which on kept matrices save more than they take to compile.
-_MANY_ELEMENTS = 4
-
 
 class RigidBodySystem(AbstractFlexibleSystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
@@ -82,16 +79,6 @@ class RigidBodySystem(AbstractFlexibleSystem):
     @override
     def slow_to_compile(self):
         return bool(self._joint_rows or self.velocity_rows or self.inertias)
-
-    @property
-    @override
-    def slow_to_linearize(self):
-        # Constraints have multipliers, and contacts places where they set in: both need a new
-        # matrix in most steps.
-        elements = [group.element for group in self.forces for _ in range(group.count)]
-        smooth = [element for element in elements if element.is_smooth]
-        others = [e for e in elements if not (e.is_smooth or e.is_load)]
-        return len(smooth) >= _MANY_ELEMENTS and not (self.nc or others)
 
     @property
     def _joint_rows(self) -> int:
