@@ -17,6 +17,7 @@ from lie_jax.mechanics.flexible import (
     choices,
     finite_elements,
     meshes,
+    pieces,
     reduction,
     solids,
     sums,
@@ -25,6 +26,10 @@ from lie_jax.mechanics.flexible.deformation import Deformation
 from lie_jax.numerics.conversion import as_float
 
 _FRAMES = ("interface", "free")
+_MOTION = (
+    *("position", "orientation", "velocity", "omega_body"),
+    *("amplitudes", "amplitude_rates", "check_inertia"),
+)
 
 
 class FlexibleBody(Body):
@@ -89,8 +94,9 @@ class FlexibleBody(Body):
         - `nodes`: (n, 3), places of the nodes in the body frame, m.
         - `mass`: (n,) masses of nodes, (n, n) or (3n, 3n) m times the identity (3, 3), kg.
         - `stiffness`: (3n, 3n), N/m, three rows for each node.
-        - `interfaces`: numbers of nodes by names, three at least that are not on a line: where
-          other parts attach. Nodes of an interface move as one.
+        - `interfaces`: by names, numbers of nodes from 0, or a function of places (n, 3) that is
+          true for nodes (n,) of the interface, three at least that are not on a line: where other
+          parts attach. Nodes of an interface move as one.
         - `modes`: number of modes, or modes of your own (n, 3, m). With `frame="interface"` the
           body frame is held to the first interface; the modes are those of Craig and Bampton, six
           for each other interface, which moves by itself, and vibrations with all interfaces held.
@@ -101,14 +107,17 @@ class FlexibleBody(Body):
           mode is one.
 
         Raises `ValueError` for matrices that are not symmetric, that rigid motions strain or that
-        more than these leave without strain, interfaces without enough nodes, and modes that
-        contain a rigid motion, and numbers of modes that keep one of two of equal frequency.
+        more than these leave without strain, a mesh in several pieces, interfaces without enough
+        nodes or that share nodes, modes that contain a rigid motion, and numbers of modes that keep
+        one of two of equal frequency.
         """
         where = f"FlexibleBody({name!r})"
         checks.one_of(f"{where}: frame=", frame, _FRAMES)
         model = reduction.model_of(where, nodes, mass, stiffness)
-        members = choices.interfaces_of(where, interfaces, len(model.nodes))
-        choices.check_number(where, modes, frame, len(members))
+        n = len(model.nodes)
+        members = choices.interfaces_of(where, interfaces, model.nodes)
+        choices.check_modes(where, modes, frame, members, n)
+        choices.check_one_piece(where, n, [pieces.pairs_of(model.stiffness)], members, frame)
         basis = reduction.basis_of(where, model, members, modes, frame)
         return _body(name, sums.of_model(model, basis), members, damping_time, motion)
 
@@ -139,9 +148,8 @@ class FlexibleBody(Body):
           or the path of a file that meshio reads: Gmsh (`.msh`), VTK (`.vtu`), Nastran (`.bdf`),
           Abaqus (`.inp`). Coordinates are in m and in the body frame.
         - `density` (kg/m³), `young` (Pa), `poisson`: numbers, or one for each element.
-        - `interfaces`: by names, numbers of nodes as the mesh counts them, from 0; the name of a
-          set of the mesh (a boundary of scikit-fem, a physical group of Gmsh, a set of points or
-          cells); or a function of places (n, 3) that is true for nodes (n,) of the interface.
+        - `interfaces`: also the name of a set of the mesh: a boundary of scikit-fem, a physical
+          group of Gmsh, a set of points or cells. Numbers of nodes are those of the mesh, from 0.
         - `nodes`: (n, 3), m, other places of the mesh's own nodes, as for another thickness;
           interfaces keep the nodes that they have in `mesh`.
         - `order`: 2 gives linear elements quadratic displacements, with more nodes behind the
@@ -155,26 +163,30 @@ class FlexibleBody(Body):
         meaning from value to value, the motion of the body has not.
 
         `print(body)` shows mass, size and lowest frequency, and with them a mesh in mm. Raises
-        `ImportError` without these libraries; `ValueError` for elements that are inside out or
-        flat, by their numbers, nodes of no element, unknown sets, and what `from_matrices` refuses.
+        `ImportError` without these libraries; `FileNotFoundError`; `ValueError` for files that
+        meshio does not read, elements that are inside out, flat or there twice, by their numbers,
+        nodes of no element, unknown sets, and what `from_matrices` refuses.
         """
         where = f"FlexibleBody({name!r})"
         checks.one_of(f"{where}: frame=", frame, _FRAMES)
         solid = meshes.read(where, mesh, order)
-        moved = None if nodes is None else meshes.moved(where, solid, nodes)
-        given = meshes.members(where, solid, solid.nodes, interfaces)
-        members = choices.interfaces_of(where, given, len(solid.nodes))
-        choices.check_number(where, modes, frame, len(members))
+        places = None if nodes is None else meshes.move_nodes(where, solid, nodes)
+        members = choices.interfaces_of(where, interfaces, solid.nodes, solid)
+        n = len(solid.nodes)
+        choices.check_modes(where, modes, frame, members, n)
+        elements = [block.nodes for block in solid.blocks]
+        choices.check_one_piece(where, n, elements, members, frame)
+        checks.one_of(f"{where}: spin_stiffness=", spin_stiffness, (True, False))
         of = finite_elements.material_of(where, solid, density, young, poisson)
-        reduced = solids.reduce(where, solid, moved, of, members, modes, frame, spin_stiffness)
-        edges = meshes.outer_edges(solid)
-        return _body(name, reduced, members, damping_time, {**motion, "edges": edges})
+        reduced = solids.reduce(where, solid, places, of, members, modes, frame, spin_stiffness)
+        return _body(name, reduced, members, damping_time, motion, meshes.outer_edges(solid))
 
     def __check_init__(self):
         m = self.deformation.stiffness.shape[-1]
         for name in ("amplitudes", "amplitude_rates"):
             where = f"FlexibleBody({self.name!r}).{name}"
             checks.shape(where, getattr(self, name), (m,), "one number for each mode")
+            checks.finite(where, getattr(self, name))
 
     def __repr__(self):
         """Mass, size and lowest frequency, which show a mesh in wrong units."""
@@ -203,8 +215,8 @@ class FlexibleBody(Body):
 
         Their inertial places are r + R x with position and rotation of the body.
         """
-        moved = jnp.tensordot(as_float(amplitudes), self.modes, axes=[[-1], [2]])
-        return jnp.broadcast_to(self.nodes, moved.shape) + moved
+        shifts = self._sum_of_modes("node_positions", amplitudes, self.modes)
+        return jnp.broadcast_to(self.nodes, shifts.shape) + shifts
 
     def node_stresses(
         self, amplitudes: Float[ArrayLike, "*instants modes"]
@@ -219,13 +231,21 @@ class FlexibleBody(Body):
                 f"FlexibleBody({self.name!r}).node_stresses needs elements, which matrices have "
                 "not: make the body by from_mesh."
             )
-        return jnp.tensordot(as_float(amplitudes), self.stresses, axes=[[-1], [3]])
+        return self._sum_of_modes("node_stresses", amplitudes, self.stresses)
+
+    def _sum_of_modes(self, name: str, amplitudes: Any, values: Array) -> Array:
+        """Values (..., m) of modes, times amplitudes (..., m)."""
+        m, where = values.shape[-1], f"FlexibleBody({self.name!r}).{name}: amplitudes"
+        checks.trailing(where, amplitudes, (m,), "one number for each mode, of one body")
+        return jnp.tensordot(as_float(amplitudes), values, axes=[[-1], [values.ndim - 1]])
 
     def scale(self, *, mass: ArrayLike = 1.0, stiffness: ArrayLike = 1.0) -> "FlexibleBody":
         """The body with its density and its stiffness, damping included, times these factors.
 
         Modes stay as they are: factors common to a whole body do not change them.
         """
+        for key, factor in (("mass", mass), ("stiffness", stiffness)):
+            checks.positive(f"FlexibleBody({self.name!r}).scale({key}=)", factor, "a factor")
         of, density, young = self.deformation, as_float(mass), as_float(stiffness)
         damping = None if of.damping is None else young * of.damping
         deformation = Deformation(
@@ -250,19 +270,31 @@ class FlexibleBody(Body):
 
 def _body(
     name: str,
-    reduced: sums.Reduced,
+    reduced: sums.ReducedMesh,
     members: Mapping[str, Any],
     damping_time: Any,
     motion: Mapping[str, Any],
+    edges: Any = None,
 ) -> FlexibleBody:
+    where = f"FlexibleBody({name!r})"
+    for key in motion:
+        if key not in _MOTION:
+            raise TypeError(
+                f"{where}: {key}= is no argument; beside those of the docstring there are "
+                f"{', '.join(f'{word}=' for word in _MOTION)}; mass and inertia follow from the "
+                "mesh."
+            )
+    if damping_time is not None:
+        checks.non_negative(f"{where}: damping_time=", damping_time, "s")
     zero = np.zeros(reduced.basis.modes.shape[2])
     return FlexibleBody(
         name,
-        *reduced.undeformed(),
+        *reduced.rigid_inertia(),
         deformation=reduced.deformation(damping_time),
         interfaces=tuple(members),
         nodes=as_float(reduced.nodes),
         modes=as_float(reduced.basis.modes),
         stresses=None if reduced.stresses is None else as_float(reduced.stresses),
+        edges=edges,
         **{"amplitudes": zero, "amplitude_rates": zero, **motion},
     )

@@ -64,7 +64,7 @@ class Operator:
     def sparse(self, of: Matrices) -> tuple[Any, Any]:
         """K and M (3n, 3n) of SciPy, from numbers."""
         stiffness, mass = (
-            finite_elements.assembled(
+            finite_elements.sparse_matrix(
                 self.solid.blocks, [np.asarray(x, float) for x in part], self.n
             )
             for part in of

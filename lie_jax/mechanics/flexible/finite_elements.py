@@ -15,7 +15,6 @@ import scipy.sparse
 from lie_jax import checks
 from lie_jax.mechanics.flexible import meshes
 from lie_jax.mechanics.flexible.meshes import Block, SolidMesh
-from lie_jax.numerics import conversion
 from lie_jax.numerics.conversion import as_float
 
 Array = Any
@@ -55,14 +54,15 @@ def material_of(where: str, solid: SolidMesh, *constants: Any) -> Material:
     """Isotropic material from density, Young's modulus and Poisson's number, checked; traced ones
     are taken as they are.
     """
-    count, found = sum(len(block.numbers) for block in solid.blocks), []
+    count, constants_of = sum(len(block.numbers) for block in solid.blocks), []
     rules = (
         ("density", "kg/m³", 0.0, np.inf),
         ("young", "Pa", 0.0, np.inf),
-        ("poisson", "", -1, 0.5),
+        ("poisson", "", -1.0, 0.5),
     )
     for (name, unit, low, high), value in zip(rules, constants, strict=True):
         value = as_float(value)
+        checks.real(f"{where}: {name}=", value)
         if np.shape(value) not in ((), (count,)):
             raise ValueError(
                 f"{where}: {name}= has the shape {np.shape(value)}; it must be one number, or one "
@@ -70,14 +70,18 @@ def material_of(where: str, solid: SolidMesh, *constants: Any) -> Material:
             )
         if not checks.has_tracers(value):
             value = np.asarray(value, float)
-            if not np.all((value > low) & (value < high)):
+            bad = np.flatnonzero(~((value > low) & (value < high)))
+            if len(bad):
+                value_there = f"{value.flat[bad[0]]:g}{unit and f' {unit}'}"
+                at = f" in {meshes.enumeration('element', bad)}" if np.ndim(value) else ""
                 below = "" if np.isinf(high) else f" and below {high:g}"
+                advice = "check the unit" if unit else "rubber has 0.49, steel 0.3"
                 raise ValueError(
-                    f"{where}: {name}= is {conversion.text(value)} {unit}; it must be finite, "
-                    f"above {low:g}{below}: check the unit."
+                    f"{where}: {name}= is {value_there}{at}; it must be finite, above "
+                    f"{low:g}{below}: {advice}."
                 )
-        found.append(value if np.ndim(value) else value * np.ones(count))
-    return material(*found)
+        constants_of.append(value if np.ndim(value) else value * np.ones(count))
+    return material(*constants_of)
 
 
 def elements(
@@ -119,7 +123,7 @@ def _check(where: str, block: Block, volume: Array, tangents: Array) -> None:
     bad = np.flatnonzero(quality < _FLAT)
     if not len(bad):
         return
-    numbers = meshes.listed("element", block.numbers[bad])
+    numbers = meshes.enumeration("element", block.numbers[bad])
     worst = bad[quality[bad].argmin()]
     what = "inside out" if quality[worst] < -_FLAT else "flat or folded"
     raise ValueError(
@@ -207,16 +211,16 @@ def _flat(values: Array) -> Array:
 
 def _numbers(blocks: Sequence[Block], size: int) -> tuple[Array, Array]:
     """Rows and columns of the numbers of element matrices, flat, with `size` rows for each node."""
-    found = []
+    pairs = []
     for block in blocks:
         rows = size * block.nodes[:, :, None] + np.arange(size)
         rows = rows.reshape(len(rows), -1)
-        found.append([x.ravel() for x in np.broadcast_arrays(rows[:, :, None], rows[:, None, :])])
-    rows, columns = (np.concatenate(x) for x in zip(*found, strict=True))
+        pairs.append([x.ravel() for x in np.broadcast_arrays(rows[:, :, None], rows[:, None, :])])
+    rows, columns = (np.concatenate(x) for x in zip(*pairs, strict=True))
     return rows, columns
 
 
-def assembled(blocks: Sequence[Block], matrices: Sequence[Array], n: int) -> Any:
+def sparse_matrix(blocks: Sequence[Block], matrices: Sequence[Array], n: int) -> Any:
     """Sparse matrix of n nodes from element matrices."""
     size = 3 if matrices[0].ndim == 5 else 1
     values = np.concatenate([np.asarray(x).ravel() for x in matrices])

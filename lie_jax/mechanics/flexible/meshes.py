@@ -4,6 +4,8 @@ Elements are tetrahedra and hexahedra. Nodes keep the numbers of the mesh; a qua
 on a linear mesh adds nodes behind them, at the middles of edges, faces and cells.
 """
 
+import contextlib
+import io
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -105,7 +107,7 @@ class SolidMesh(NamedTuple):
         picked = nodes[np.maximum(self.parents, 0)] * there
         return xp.concatenate([nodes, picked.sum(axis=1) / there.sum(axis=1)])
 
-    def widened(self, members: Array) -> Array:
+    def fill(self, members: Array) -> Array:
         """These nodes, and the added ones all of whose parents they are."""
         inside = np.zeros(len(self.nodes) + 1, bool)
         inside[members] = True
@@ -133,7 +135,7 @@ def read(where: str, mesh: Any, order: int) -> SolidMesh:
         path = Path(mesh)
         if not path.exists():
             raise FileNotFoundError(f"{where}: there is no file {str(path)!r}; give its path.")
-        mesh = library(where, "meshio").read(path)
+        mesh = _read_file(where, path)
     if hasattr(mesh, "doflocs") and hasattr(mesh, "elem"):
         solid = _of_skfem(where, mesh)
     elif hasattr(mesh, "points") and hasattr(mesh, "cells"):
@@ -148,18 +150,58 @@ def read(where: str, mesh: Any, order: int) -> SolidMesh:
             f"{where}: mesh= has nodes of the shape {solid.nodes.shape}; they must be finite, "
             "with three coordinates in m."
         )
+    _check_nodes(where, solid)
+    return _quadratic_mesh(solid) if order == 2 else solid
+
+
+def _read_file(where: str, path: Path) -> Any:
+    """Mesh of meshio, which prints, and ends Python for files that it cannot read."""
+    reader, said = library(where, "meshio"), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            return reader.read(path)
+    except (Exception, SystemExit) as error:
+        words = " ".join(
+            f"{said.getvalue()} {'' if isinstance(error, SystemExit) else error}".split()
+        )
+        raise ValueError(
+            f"{where}: meshio does not read the file {str(path)!r} "
+            f"({words or type(error).__name__}); it must be a mesh in a format that its ending "
+            "names: save it as .msh of Gmsh 4.1, .vtu, .bdf or .inp, or read it by "
+            "meshio.read(path, file_format=) and give that mesh."
+        ) from error
+
+
+def _check_nodes(where: str, solid: SolidMesh) -> None:
+    """Raise where nodes belong to no element, or elements have all nodes of another one."""
     used = np.unique(np.concatenate([block.nodes.ravel() for block in solid.blocks]))
+    if used[0] < 0 or used[-1] >= len(solid.nodes):
+        raise ValueError(
+            f"{where}: elements of mesh= have nodes from {used[0]} to {used[-1]}; nodes are "
+            f"counted from 0 to {len(solid.nodes) - 1}."
+        )
     unused = np.setdiff1d(np.arange(len(solid.nodes)), used)
     if len(unused):
+        verb = "belong" if len(unused) > 1 else "belongs"
         raise ValueError(
-            f"{where}: {listed('node', unused)} of mesh= belong to no solid element, and nothing "
-            "holds them: leave them out, as mesh.remove_orphaned_nodes() of meshio does."
+            f"{where}: {enumeration('node', unused)} of mesh= {verb} to no solid element, and "
+            "nothing holds what has none: leave them out, as mesh.remove_orphaned_nodes() of "
+            "meshio does."
         )
-    return _raised(solid) if order == 2 else solid
+    for block in solid.blocks:
+        _, first = np.unique(np.sort(block.nodes, axis=1), axis=0, return_index=True)
+        twice = np.setdiff1d(np.arange(len(block.nodes)), first)
+        if len(twice):
+            repeated = enumeration("element", block.numbers[twice])
+            raise ValueError(
+                f"{where}: {repeated} of mesh= (counted from 0) with the nodes of an earlier one "
+                "would count its mass and stiffness once more: leave out what is there twice. "
+                "Gmsh's format 2 writes an element of two physical groups twice: save format 4.1."
+            )
 
 
-def listed(noun: str, numbers: Array) -> str:
-    """The first of these numbers, for a message."""
+def enumeration(noun: str, numbers: Array) -> str:
+    """The first of these numbers with their noun, for a message."""
     first = ", ".join(map(str, numbers[:5]))
     more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
     return f"{noun}s {first}{more}" if len(numbers) > 1 else f"{noun} {first}"
@@ -182,28 +224,28 @@ def _of_skfem(where: str, mesh: Any) -> SolidMesh:
     nodes = np.asarray(mesh.doflocs, float).T
     block = Block(name, np.arange(len(numbers)), numbers)
     solid = SolidMesh(nodes, (block,), {}, len(nodes), np.zeros((0, 8), int), False)
-    return solid._replace(sets=_with_middles(solid, sets))
+    return solid._replace(sets=_add_middles(solid, sets))
 
 
 def local_order(kind: Kind, element: Any, *, back: bool = False) -> Array:
     """Numbers in VTK's order of the nodes of scikit-fem's element; `back`: the inverse."""
-    places, own = kind.places, np.asarray(element.doflocs, float)
-    near = np.abs(own[:, None] - places[None]).max(axis=2) < 1e-9
+    places, theirs = kind.places, np.asarray(element.doflocs, float)
+    near = np.abs(theirs[:, None] - places[None]).max(axis=2) < 1e-9
     return near.T.argmax(axis=1) if back else near.argmax(axis=1)
 
 
-def _with_middles(solid: SolidMesh, sets: Mapping[str, Array]) -> dict[str, Array]:
+def _add_middles(solid: SolidMesh, sets: Mapping[str, Array]) -> dict[str, Array]:
     """Sets of corners, with the nodes between these of quadratic elements."""
     if not sets:
         return {}
-    found = {key: [np.asarray(corners)] for key, corners in sets.items()}
+    parts_of = {key: [np.asarray(corners)] for key, corners in sets.items()}
     for block in solid.blocks:
         for k, parents in enumerate(KINDS[block.kind].parents):
             if len(parents) > 1:
                 for key, corners in sets.items():
                     inside = np.isin(block.nodes[:, parents], corners).all(axis=1)
-                    found[key].append(block.nodes[inside, k])
-    return {key: np.unique(np.concatenate(parts)) for key, parts in found.items()}
+                    parts_of[key].append(block.nodes[inside, k])
+    return {key: np.unique(np.concatenate(parts)) for key, parts in parts_of.items()}
 
 
 def _of_meshio(where: str, mesh: Any) -> SolidMesh:
@@ -246,11 +288,11 @@ def _sets_of_meshio(mesh: Any) -> dict[str, Array]:
         for cells, tags in zip(mesh.cells, groups, strict=True):
             if cells.dim == dimension:
                 sets.setdefault(key, []).append(cells.data[np.asarray(tags) == tag].ravel())
-    found = {key: np.unique(np.concatenate(parts)) for key, parts in sets.items()}
-    return {key: members for key, members in found.items() if len(members)}
+    unique = {key: np.unique(np.concatenate(parts)) for key, parts in sets.items()}
+    return {key: members for key, members in unique.items() if len(members)}
 
 
-def _raised(solid: SolidMesh) -> SolidMesh:
+def _quadratic_mesh(solid: SolidMesh) -> SolidMesh:
     """The mesh with quadratic elements in place of linear ones."""
     linear = [block for block in solid.blocks if block.kind in _QUADRATIC]
     if not linear:
@@ -273,12 +315,12 @@ def _raised(solid: SolidMesh) -> SolidMesh:
         count = len(KINDS[kind].parents) - len(_CORNERS[block.kind])
         added = [next(columns) for _ in range(count)]
         blocks.append(Block(kind, block.numbers, np.column_stack([block.nodes, *added])))
-    raised = SolidMesh(solid.nodes, tuple(blocks), {}, solid.given, parents, solid.oriented)
-    raised = raised._replace(nodes=raised.places(solid.nodes, np))
-    return raised._replace(sets={key: raised.widened(x) for key, x in solid.sets.items()})
+    quadratic = SolidMesh(solid.nodes, tuple(blocks), {}, solid.given, parents, solid.oriented)
+    quadratic = quadratic._replace(nodes=quadratic.places(solid.nodes, np))
+    return quadratic._replace(sets={key: quadratic.fill(x) for key, x in solid.sets.items()})
 
 
-def moved(where: str, solid: SolidMesh, nodes: Any) -> Any:
+def move_nodes(where: str, solid: SolidMesh, nodes: Any) -> Any:
     """All nodes (n, 3) from other places of the mesh's own, which JAX may trace."""
     nodes = as_float(nodes)
     checks.shape(f"{where}: nodes=", nodes, (solid.given, 3), "places of the nodes of mesh=, m")
@@ -308,37 +350,3 @@ def outer_edges(solid: SolidMesh) -> Array:
     _, first, count = np.unique(np.concatenate(keys), axis=0, return_index=True, return_counts=True)
     outer = np.concatenate(edges)[first[count == 1]].reshape(-1, 2)
     return np.unique(np.sort(outer, axis=1), axis=0).astype(np.int32)
-
-
-def members(where: str, solid: SolidMesh, nodes: Array, interfaces: Any) -> Any:
-    """Interfaces by numbers of nodes, from numbers, names of sets, or functions of places."""
-    if not isinstance(interfaces, Mapping):
-        return interfaces
-    found = {}
-    for name, chosen in interfaces.items():
-        if isinstance(chosen, str):
-            if chosen not in solid.sets:
-                known = ", ".join(map(repr, solid.sets)) or "none"
-                raise ValueError(
-                    f"{where}: interface {name!r} is the set {chosen!r}, which mesh= has not; its "
-                    f"sets are {known}: give one of these, numbers of nodes, or a function of "
-                    "their places (n, 3)."
-                )
-            found[name] = solid.sets[chosen]
-        elif callable(chosen):
-            inside = np.asarray(chosen(nodes))
-            if inside.shape != (len(nodes),) or inside.dtype != bool:
-                raise ValueError(
-                    f"{where}: the function of interface {name!r} returns {inside.dtype} of the "
-                    f"shape {inside.shape}; it must be a truth value for each node, bool of the "
-                    f"shape ({len(nodes)},), of places (n, 3): lambda x: x[:, 0] < 1e-9."
-                )
-            found[name] = np.flatnonzero(inside)
-        else:
-            numbers = np.asarray(chosen)
-            if numbers.dtype == bool and numbers.shape == (solid.given,):
-                numbers = np.flatnonzero(numbers)
-            whole = numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer)
-            inside = whole and len(numbers) and 0 <= numbers.min() <= numbers.max() < solid.given
-            found[name] = solid.widened(numbers) if inside else numbers
-    return found

@@ -12,6 +12,8 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from lie_jax import checks
+from lie_jax.mechanics.flexible import pieces
+from lie_jax.numerics import conversion
 
 Array = np.ndarray
 
@@ -67,18 +69,29 @@ def model_of(where: str, nodes: Any, mass: Any, stiffness: Any) -> Model:
 
 
 def _sparse(where: str, name: str, matrix: Any, sizes: Sequence[int], unit: str) -> Any:
-    if np.ndim(matrix) == 1 and not scipy.sparse.issparse(matrix):
-        matrix = scipy.sparse.diags(np.asarray(matrix, float))
-    matrix = scipy.sparse.csc_matrix(matrix, dtype=float)
+    if not scipy.sparse.issparse(matrix):
+        checks.real(f"{where}: {name}=", matrix)
+        matrix = np.asarray(matrix, float)
+        matrix = scipy.sparse.diags(matrix) if matrix.ndim == 1 else matrix
+    elif conversion.real_shape(matrix.data) is None:
+        raise ValueError(f"{where}: {name}= has dtype {matrix.dtype}; it must be real numbers.")
     allowed = " or ".join(f"({size}, {size})" for size in sizes)
     if matrix.shape not in [(size, size) for size in sizes]:
         raise ValueError(
             f"{where}: {name}= has the shape {matrix.shape}; it must be {allowed}, {unit}, for "
             f"{sizes[-1] // 3} nodes."
         )
-    largest = abs(matrix).max()
+    matrix = scipy.sparse.csc_matrix(matrix, dtype=float)
+    largest, least = abs(matrix).max(), matrix.diagonal().min()
     if not np.isfinite(largest) or largest == 0.0:
-        raise ValueError(f"{where}: {name}= has the largest entry {largest}; it must be finite.")
+        raise ValueError(
+            f"{where}: {name}= has the largest entry {largest}; it must be finite and not zero."
+        )
+    if least < 0.0:
+        raise ValueError(
+            f"{where}: {name}= has {least:.4g} on its diagonal, in row "
+            f"{int(matrix.diagonal().argmin())}; energies must not be negative: check the sign."
+        )
     asymmetry = abs(matrix - matrix.T).max() / largest
     if asymmetry > _ASYMMETRY:
         raise ValueError(
@@ -168,10 +181,10 @@ def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes
     columns = []
     for members in interfaces[1:]:
         center = model.nodes[members].mean(axis=0)
-        moved, rows = rigid_motions(model.nodes[members], center), rows_of(members)
+        motions, rows = rigid_motions(model.nodes[members], center), rows_of(members)
         shapes = np.zeros((3 * len(model.nodes), 6))
-        shapes[rows] = moved
-        shapes[free] = -solve(np.asarray(model.stiffness[free][:, rows] @ moved))
+        shapes[rows] = motions
+        shapes[free] = -solve(np.asarray(model.stiffness[free][:, rows] @ motions))
         columns.append(shapes)
     held = 6 * (len(interfaces) - 1)
     if modes > held:
@@ -179,7 +192,7 @@ def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes
         vibrations = np.zeros((3 * len(model.nodes), modes - held))
         vibrations[free] = lowest(where, inner, mass, (held, modes), solve)
         columns.append(vibrations)
-    return _diagonal(model, np.hstack(columns))
+    return _diagonal(where, model, np.hstack(columns))
 
 
 def free_modes(where: str, model: Model, modes: int) -> Array:
@@ -188,7 +201,7 @@ def free_modes(where: str, model: Model, modes: int) -> Array:
     below = shift(model.stiffness, mass)
     solve = solver(where, (model.stiffness - below * mass).tocsc())
     shapes = lowest(where, model.stiffness, mass, (-6, modes), solve, below)
-    return _diagonal(model, shapes)[:, 6:]
+    return _diagonal(where, model, shapes)[:, 6:]
 
 
 def shift(stiffness: Any, mass: Any) -> float:
@@ -218,7 +231,10 @@ def lowest(
             "there must be fewer: lower modes=."
         )
     if count + 1 > size // 2 or size < 60:
-        values, vectors = scipy.linalg.eigh(stiffness.toarray(), mass.toarray())
+        try:
+            values, vectors = scipy.linalg.eigh(stiffness.toarray(), mass.toarray())
+        except np.linalg.LinAlgError as error:
+            raise ValueError(pieces.mass_words(where)) from error
     else:
         start = np.cos(np.arange(size))
         operator: Any = scipy.sparse.linalg.LinearOperator
@@ -246,11 +262,14 @@ def _check_cut(where: str, values: Array, first: int, modes: int) -> None:
     )
 
 
-def _diagonal(model: Model, shapes: Array) -> Array:
+def _diagonal(where: str, model: Model, shapes: Array) -> Array:
     """Modes of the same span with diagonal stiffness and mass, the largest displacement one."""
     matrices = model.stiffness, model.whole_mass
     stiffness, mass = (shapes.T @ (matrix @ shapes) for matrix in matrices)
-    _, turn = scipy.linalg.eigh((stiffness + stiffness.T) / 2, (mass + mass.T) / 2)
+    try:
+        _, turn = scipy.linalg.eigh((stiffness + stiffness.T) / 2, (mass + mass.T) / 2)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(pieces.mass_words(where)) from error
     return _scale(shapes @ turn)
 
 
@@ -266,29 +285,27 @@ def basis_of(
     members = list(interfaces.values())
     maps = [interface_map(where, name, model.nodes, part) for name, part in interfaces.items()]
     if not isinstance(modes, int | np.integer):
-        shapes = np.asarray(modes, float)
-        n = len(model.nodes)
-        if shapes.shape[0] not in (n, 3 * n) or shapes.size == 0:
-            raise ValueError(
-                f"{where}: modes= has the shape {shapes.shape}; it must be a number, or "
-                f"({n}, 3, m) displacements of the nodes."
-            )
-        shapes = shapes.reshape(3 * n, -1)
+        shapes = np.asarray(modes, float).reshape(3 * len(model.nodes), -1)
+        for k in np.flatnonzero(~shapes.any(axis=0)):
+            raise ValueError(f"{where}: mode {k} of modes= is zero; leave it out.")
     elif frame == "free":
         shapes = free_modes(where, model, int(modes))
     else:
         shapes = interface_modes(where, model, members, int(modes))
     _check_independent(where, model, shapes)
     stiffness = shapes.T @ (model.stiffness @ shapes)
+    mass = shapes.T @ (model.whole_mass @ shapes)
+    weighted = (stiffness + stiffness.T) / 2, (mass + mass.T) / 2
+    pieces.check_strain(where, model.stiffness, weighted, shapes)
     rows = map(rows_of, members)
-    moved = [matrix @ shapes[part] for (_, matrix), part in zip(maps, rows, strict=True)]
+    motions = [matrix @ shapes[part] for (_, matrix), part in zip(maps, rows, strict=True)]
     m = shapes.shape[1]
     return Basis(
         shapes.reshape(len(model.nodes), 3, m),
-        (stiffness + stiffness.T) / 2,
+        weighted[0],
         np.array([center for center, _ in maps]).reshape(-1, 3),
-        np.array([x[:3] for x in moved]).reshape(-1, 3, m),
-        np.array([x[3:] for x in moved]).reshape(-1, 3, m),
+        np.array([x[:3] for x in motions]).reshape(-1, 3, m),
+        np.array([x[3:] for x in motions]).reshape(-1, 3, m),
     )
 
 

@@ -17,23 +17,23 @@ Array = Any
 def reduce(
     where: str,
     solid: SolidMesh,
-    moved: Array | None,
+    places: Array | None,
     of: Material,
     members: Mapping[str, np.ndarray],
     modes: Any,
     frame: str,
     spin_stiffness: bool,
-) -> sums.Reduced:
-    """The mesh by its modes, with nodes at other places (n, 3) if they are moved; derivatives where
-    JAX traces places or material.
+) -> sums.ReducedMesh:
+    """The mesh by its modes, with nodes at other places (n, 3) if these are given; derivatives
+    where JAX traces places or material.
     """
-    if checks.has_tracers(moved, of):
-        return _traced(where, solid, moved, of, members, modes, frame, spin_stiffness)
-    if moved is not None:
-        solid = solid._replace(nodes=np.asarray(moved, float))
+    if checks.has_tracers(places, of):
+        return _reduce_traced(where, solid, places, of, members, modes, frame, spin_stiffness)
+    if places is not None:
+        solid = solid._replace(nodes=np.asarray(places, float))
     parts = finite_elements.elements(where, solid, solid.nodes)
     matrices = (
-        finite_elements.assembled(solid.blocks, compute(parts, of), len(solid.nodes))
+        finite_elements.sparse_matrix(solid.blocks, compute(parts, of), len(solid.nodes))
         for compute in (finite_elements.mass, finite_elements.stiffness)
     )
     model = reduction.model_of(where, solid.nodes, *matrices)
@@ -46,16 +46,16 @@ def reduce(
     return sums.of_model(model, basis, spin)._replace(stresses=stresses)
 
 
-def _traced(
+def _reduce_traced(
     where: str,
     solid: SolidMesh,
-    moved: Array | None,
+    places: Array | None,
     of: Material,
     members: Mapping[str, np.ndarray],
     modes: Any,
     frame: str,
     spin_stiffness: bool,
-) -> sums.Reduced:
+) -> sums.ReducedMesh:
     if not isinstance(modes, int | np.integer):
         raise ValueError(
             f"{where}: modes= is an array, and the material or nodes= are traced by JAX; modes of "
@@ -63,7 +63,7 @@ def _traced(
         )
     # Elements are checked where the mesh has them.
     finite_elements.elements(where, solid, solid.nodes)
-    nodes = jnp.asarray(solid.nodes if moved is None else moved)
+    nodes = jnp.asarray(solid.nodes if places is None else places)
     of = Material(*map(jnp.asarray, of))
     parts = finite_elements.elements(where, solid, nodes, jnp)
     matrices = differentiable.Matrices(
@@ -79,4 +79,4 @@ def _traced(
         held = next(iter(members.values()))
         spin = differentiable.spin(operator, parts, nodes, matrices, of, basis.modes, held, frame)
     stresses = finite_elements.node_stresses(where, solid, nodes, of, basis.modes, jnp)
-    return sums.Reduced(nodes, weighted, total, basis, shapes, spin, stresses)
+    return sums.ReducedMesh(nodes, weighted, total, basis, shapes, spin, stresses)

@@ -54,7 +54,7 @@ def stiffness(
     for k in range(len(PRODUCTS)):
         stresses = finite_elements.stress(parts, of, moved[:, :, k])
         across = finite_elements.stress_stiffness(parts, stresses)
-        matrix = finite_elements.assembled([part.block for part in parts], across, n)
+        matrix = finite_elements.sparse_matrix([part.block for part in parts], across, n)
         loaded = (matrix @ modes.reshape(n, -1)).reshape(modes.shape)
         found.append(np.einsum("iak,ial->kl", modes, loaded))
     return np.array(found).reshape(len(PRODUCTS), m, m)

@@ -13,7 +13,7 @@ from lie_jax.numerics.conversion import as_float
 Array = Any
 
 
-class Reduced(NamedTuple):
+class ReducedMesh(NamedTuple):
     """A mesh by its modes: places x (n, 3) of nodes, m x, Σ m, the basis, m ψ (n, 3, m), and,
     None for none, the stiffness (6, m, m) by a spin and the stress (n, 3, 3, m) at nodes.
     """
@@ -30,7 +30,7 @@ class Reduced(NamedTuple):
     def _xp(self) -> Any:
         return jnp if checks.has_tracers(*self[:3], *self.basis) else np
 
-    def undeformed(self) -> tuple[Array, Array, Array]:
+    def rigid_inertia(self) -> tuple[Array, Array, Array]:
         """Mass, inertia (3, 3) about the centre of mass, and that centre (3,), at rest."""
         center = self.weighted_nodes.sum(axis=0) / self.mass
         spread = self.nodes.T @ self.weighted_nodes - self.mass * self._xp.outer(center, center)
@@ -54,8 +54,8 @@ class Reduced(NamedTuple):
         return Deformation(**known, damping=damping, spin=spin)
 
 
-def of_model(model: Model, basis: Basis, spin: Array | None = None) -> Reduced:
+def of_model(model: Model, basis: Basis, spin: Array | None = None) -> ReducedMesh:
     """From the matrices of a mesh."""
     x, shapes = model.nodes, basis.modes
     weighted = (model.mass @ shapes.reshape(len(x), -1)).reshape(shapes.shape)
-    return Reduced(x, model.mass @ x, float(model.mass.sum()), basis, weighted, spin)
+    return ReducedMesh(x, model.mass @ x, float(model.mass.sum()), basis, weighted, spin)

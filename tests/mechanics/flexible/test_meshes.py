@@ -45,7 +45,7 @@ def _matrices(mesh, order):
     of = finite_elements.material_of("mesh", solid, DENSITY, YOUNG, POISSON)
     computed = finite_elements.mass(parts, of), finite_elements.stiffness(parts, of)
     return solid.nodes, *(
-        finite_elements.assembled(solid.blocks, x, len(solid.nodes)) for x in computed
+        finite_elements.sparse_matrix(solid.blocks, x, len(solid.nodes)) for x in computed
     )
 
 
@@ -214,6 +214,11 @@ def _orphaned():
     return {"mesh": meshio.Mesh(points, [("hexahedron", cells)])}
 
 
+def _doubled():
+    cells = _cells(bar())
+    return {"mesh": meshio.Mesh(bar().p.T, [("hexahedron", np.concatenate([cells, cells]))])}
+
+
 def _surface():
     return {"mesh": meshio.Mesh(np.eye(3), [("triangle", [[0, 1, 2]])])}
 
@@ -225,7 +230,7 @@ def _wedges():
 REFUSED = {
     "inverted": (_inverted, "element 1 of mesh= ('hexahedron27', counted from 0)"),
     "folded": (_folded, "too little volume"),
-    "orphaned": (_orphaned, "belong to no solid element"),
+    "orphaned": (_orphaned, "belongs to no solid element"),
     "surface": (_surface, "and no solid ones"),
     "wedges": (_wedges, "has cells 'wedge'"),
     "another mesh": (lambda: {"mesh": np.eye(3)}, "mesh= is a ndarray"),
@@ -239,7 +244,16 @@ REFUSED = {
         lambda: {"interfaces": {"a": lambda x: x[0] < 1.0}},
         "the function of interface 'a' returns bool of the shape (3,)",
     ),
-    "two nodes": (lambda: {"interfaces": {"a": [0, 1]}}, "interface 'a' lie on a line"),
+    "two nodes": (lambda: {"interfaces": {"a": [0, 1]}}, "interface 'a' has 2 nodes"),
+    "on a line": (lambda: {"interfaces": {"a": [0, 4, 8]}}, "interface 'a' lie on a line"),
+    # Behind the mesh's own 20 nodes stand those that were added: no numbers of the file.
+    "added nodes": (lambda: {"interfaces": {"a": [1, 2, 20]}}, "counted from 0 to 19"),
+    "twice": (_doubled, "elements 4, 5, 6, 7 of mesh= (counted from 0) with the nodes of an"),
+    "a complex material": (lambda: {"density": 1j}, "density= is 1j; it must be made of real"),
+    "one of many": (
+        lambda: {"density": np.array([1.0, 1.0, 0.0, 1.0])},
+        "density= is 0 kg/m³ in element 2; it must be finite, above 0",
+    ),
 }
 
 
@@ -249,6 +263,16 @@ def test_what_is_no_mesh_is_refused(case):
     given = options()
     with pytest.raises(ValueError, match=re.escape(words)):
         _body(given.pop("mesh", None), **given)
+
+
+@pytest.mark.parametrize("suffix", ["msh", "vtu", "bdf", "step", "txt"])
+def test_a_file_that_is_no_mesh_is_named(tmp_path, suffix, capfd):
+    # meshio itself ends Python for some of these, and prints.
+    path = tmp_path / f"bar.{suffix}"
+    path.write_text("no mesh\n")
+    with pytest.raises(ValueError, match=r"meshio does not read the file '.*bar\."):
+        _body(path)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_missing_file_and_library_are_named(monkeypatch):

@@ -115,13 +115,37 @@ def test_traced_matrices_are_refused():
 REFUSED = {
     "asymmetric": (_skewed, "differs from its transpose by"),
     "supported": (_held, "translation along x"),
-    "loose": (_loose, "stiffness= is singular with the interfaces held"),
+    "loose": (_loose, "the mesh is in 2 pieces: nothing joins node 20 to nodes 0, 1, 2, 3, 4"),
+    "negative stiffness": (lambda: {"stiffness": -MESH.stiffness}, "on its diagonal, in row"),
+    "negative mass": (lambda: {"mass": -MESH.mass}, "mass= has -"),
+    "indefinite mass": (
+        lambda: {"mass": MESH.mass - 0.9 * MESH.mass.diagonal().min()},
+        "mass= is not positive definite",
+    ),
+    "complex": (lambda: {"stiffness": MESH.stiffness + 0j}, "stiffness= has dtype complex128"),
+    "sparse and complex": (
+        lambda: {"stiffness": scipy.sparse.csr_array(MESH.stiffness + 0j)},
+        "stiffness= has dtype complex128",
+    ),
+    "four axes": (
+        lambda: {"stiffness": MESH.stiffness.reshape(20, 3, 20, 3)},
+        "has the shape (20, 3, 20, 3); it must be (60, 60)",
+    ),
     "other size": (lambda: {"stiffness": np.eye(4)}, "has the shape (4, 4); it must be (60, 60)"),
     "nodes": (lambda: {"nodes": np.zeros((3, 2))}, "nodes= has the shape (3, 2)"),
     "two nodes": (lambda: {"interfaces": {"a": [0, 1]}}, "interface 'a' has 2 nodes"),
     "no interface": (lambda: {"interfaces": {}}, "interfaces= is {}"),
     "on a line": (lambda: {"interfaces": {"a": [0, 4, 8]}}, "lie on a line"),
+    "floats": (lambda: {"interfaces": {"a": [0.0, 1.0, 2.0]}}, "interface 'a' has float64"),
+    "no set": (lambda: {"interfaces": {"a": "hub"}}, "the set 'hub', of which matrices have none"),
     "beyond": (lambda: {"interfaces": {"a": [1, 2, 20]}}, "has nodes from 1 to 20"),
+    "float modes": (lambda: {"modes": 8.0}, "modes= is 8.0; it must be an integer, or (20, 3, m)"),
+    "text": (lambda: {"modes": "8"}, "modes= is '8'; it must be an integer"),
+    "no mode": (lambda: {"modes": np.zeros((20, 3, 1))}, "mode 0 of modes= is zero"),
+    "a mode alone": (lambda: {"modes": np.ones((20, 3))}, "modes= has the shape (20, 3)"),
+    "NaN in modes": (lambda: {"modes": np.full((20, 3, 1), np.nan)}, "modes= is nan at index"),
+    "damping": (lambda: {"damping_time": -1e-3}, "damping_time= is -0.001"),
+    "amplitudes": (lambda: {"amplitudes": [np.nan] * 8}, ".amplitudes is nan at index (0,)"),
     "few modes": (lambda: {"modes": 5}, "modes= is 5; it must be 6 at least"),
     "rigid modes": (
         lambda: {"modes": reduction.rigid_motions(MESH.nodes, np.zeros(3))[:, :2]},
@@ -147,6 +171,28 @@ def test_what_is_no_model_is_refused(case):
     }
     with pytest.raises(ValueError, match=re.escape(words)):
         FlexibleBody.from_matrices("bar", **given)
+
+
+@pytest.mark.parametrize("factor", [{"mass": 0.0}, {"stiffness": -1.0}, {"stiffness": np.nan}])
+def test_factors_are_above_zero(factor):
+    with pytest.raises(ValueError, match=r"scale\((mass|stiffness)=\) is .*; it must be positive"):
+        _body().scale(**factor)
+
+
+def test_what_follows_from_the_mesh_is_no_argument():
+    with pytest.raises(TypeError, match=r"center_of_mass= is no argument.*position=, orientation="):
+        _body(center_of_mass=(0.0, 0.0, 0.0))
+
+
+def test_interfaces_by_functions_are_those_by_numbers():
+    by_places = {"left": lambda x: x[:, 0] < 0.05, "right": lambda x: x[:, 0] > 0.35}
+    np.testing.assert_array_equal(_body(interfaces=by_places).modes, _body().modes)
+
+
+def test_readings_take_one_number_for_each_mode():
+    for wrong in (np.zeros(3), np.zeros((8, 2))):
+        with pytest.raises(ValueError, match=r"node_positions: amplitudes has shape"):
+            _body().node_positions(wrong)
 
 
 def test_matrices_have_no_stresses():
