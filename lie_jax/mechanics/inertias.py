@@ -6,6 +6,7 @@ the bodies, which may then have no mass of their own.
 """
 
 import abc
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -92,24 +93,33 @@ class AbstractInertia(AbstractElement):
         return tuple(result)
 
     def derivatives(
-        self, poses: Poses, velocities: Velocities, accelerations: Velocities, gravity: Vector
-    ) -> tuple[Float[Array, "slots 6 slots 6"], Float[Array, "slots 6 slots 6"]]:
-        """Derivatives of `wrenches` along hybrid velocities, at constant ṙ, ω, r̈ and ω̇, and by
-        hybrid velocities.
+        self,
+        poses: Poses,
+        velocities: Velocities,
+        accelerations: Velocities,
+        gravity: Vector,
+        changes: Float[Array, "slots 18 n"],
+    ) -> Float[Array, "slots 6 n"]:
+        """Changes of `wrenches` with n changes of the motion.
+
+        Of each body a change has six components for the pose, along hybrid velocities, for the
+        hybrid velocity, and for the hybrid acceleration.
         """
 
-        def wrenches(directions: Directions, changes: Directions) -> Array:
-            faster = tuple(
-                BodyVelocity(velocity.linear + change[0], velocity.omega_body + change[1])
-                for velocity, change in zip(velocities, changes, strict=True)
-            )
-            acting = self.wrenches(move(poses, directions), faster, accelerations, gravity)
+        def by_motion(*motion: Any) -> Array:
+            acting = self.wrenches(motion[0], motion[1], motion[2], gravity)
             return jnp.stack([jnp.concatenate(wrench) for wrench in acting])
 
-        none = jnp.zeros((len(poses), 2, 3), gravity.dtype)
-        along, by_velocity = jax.jacfwd(wrenches, (0, 1))(none, none)
-        shape = (len(poses), 6, len(poses), 6)
-        return along.reshape(shape), by_velocity.reshape(shape)
+        def change(parts: Float[Array, "slots 18"]) -> Array:
+            along = [part.reshape(3, 2, 3) for part in parts]
+            moved = tuple(
+                BodyPose(small.matmul(pose.rotation, small.hat(each[0, 1])), each[0, 0])
+                for pose, each in zip(poses, along, strict=True)
+            )
+            rates = (tuple(BodyVelocity(*each[k]) for each in along) for k in (1, 2))
+            return jax.jvp(by_motion, (poses, velocities, accelerations), (moved, *rates))[1]
+
+        return jax.vmap(change, -1, -1)(changes)
 
 
 def move(poses: Poses, directions: Directions) -> Poses:

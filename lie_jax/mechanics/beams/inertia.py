@@ -1,31 +1,30 @@
-"""Inertia of a beam element: sections at both nodes and in the middle, by Simpson's rule.
+"""Inertia of a beam element: rigid sections at both nodes and in the middle of the screw between
+them, with 1/6, 1/6 and 4/6 of the length (Simpson's rule).
 
-Of nodes at r_A and r_B with rotations R_A and R_B, d = r_B - r_A and φ the rotation from A to B, in
-inertial components, the middle of the screw between them and its angular velocity are
-
-    r = (r_A + r_B)/2 - φ × d / 8,    ω = (ω_A + ω_B)/2 - φ × (ω_B - ω_A)/8
-
-but for terms of the fourth order, also with sin|φ| for |φ|. Weights are 1/6, 4/6 and 1/6 of the
-length. Rigid motions are exact, and frequencies have errors of the fourth order, together with
-linear strains.
+Rigid motions are exact, and frequencies have errors of the fourth order, together with linear
+strains.
 """
 
-import functools
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 from typing_extensions import override
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
+from lie_jax.mechanics.beams import middle
+from lie_jax.mechanics.beams.middle import Middle, Rates, Rotations, Vectors
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.inertias import AbstractInertia
-from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses
+from lie_jax.mechanics.joints.base import Poses, Velocities, Wrench
 from lie_jax.numerics import small
 
-_AT_NODE, _IN_MIDDLE = 1.0 / 6.0, 4.0 / 6.0
+# Parts of the length: of the sections at both nodes and in the middle.
+_PARTS = np.asarray([[1.0, 1.0, 4.0]]) / 6.0
 
 
 class BeamInertia(AbstractInertia):
@@ -55,84 +54,102 @@ class BeamInertia(AbstractInertia):
 
     @override
     def kinetic_energy(self, poses, velocities):
-        nodes, points = self._nodes(poses), self._points(poses, velocities)
-        spins = [
-            small.matvec(pose.rotation, velocity.omega_body)
-            for pose, velocity in zip(poses, velocities, strict=True)
-        ]
-        middle, angle = self._middle(nodes)
-        change = spins[1] - spins[0]
-        shift, turn = nodes[1].position - nodes[0].position, self._turning(nodes, spins)
-        linear = 0.5 * (points[0] + points[1]) - 0.125 * (
-            small.cross(turn, shift) + small.cross(angle, points[1] - points[0])
-        )
-        omega = 0.5 * (spins[0] + spins[1]) - 0.125 * small.cross(angle, change)
-        energy = _IN_MIDDLE * self._energy(middle.rotation, linear, omega)
-        for node, point, spin in zip(nodes, points, spins, strict=True):
-            energy = energy + _AT_NODE * self._energy(node.rotation, point, spin)
-        return self.length * energy
+        rates = jnp.stack([jnp.concatenate(velocity) for velocity in velocities])
+        return 0.5 * jnp.sum(self.momenta(poses, velocities) * rates)
+
+    @override
+    def momenta(self, poses, velocities):
+        nodes, moving = self._moving(poses, velocities)
+        inside = small.matvec(small.transpose(nodes.rotation), moving.omega)
+        spin = small.matvec(nodes.rotation, small.matvec(self.inertia[..., None], inside))
+        return self._on_bodies(nodes, self.mass * moving.linear, spin)
+
+    @override
+    def wrenches(self, poses, velocities, accelerations, gravity):
+        nodes, moving = self._moving(poses, velocities)
+        omega = moving.omega[:, :2]
+        turning = small.matvec(nodes.bodies, _stack(a.omega_body for a in accelerations))
+        spin = small.hat(omega)
+        swing = small.matvec(small.hat(turning) + small.matmul(spin, spin), nodes.arms)
+        speeding = _stack(a.linear for a in accelerations) + swing
+        ends = middle.accelerations(nodes.middle, moving.middle, speeding, turning)
+        speeding, turning = _append(speeding, ends[0]), _append(turning, ends[1])
+        # In the axes of the sections.
+        pair = jnp.stack([turning, moving.omega], axis=1)
+        inside = small.matmul(small.transpose(nodes.rotation), pair)
+        about = small.matmul(self.inertia[..., None], inside)
+        moment = about[:, 0] + small.cross(inside[:, 1], about[:, 1])
+        force = self.mass * (speeding - gravity[:, None])
+        acting = self._on_bodies(nodes, force, small.matvec(nodes.rotation, moment))
+        return tuple(Wrench(each[:3], each[3:]) for each in acting)
 
     @override
     def mass_moment(self, poses):
+        positions = self._nodes(poses).position
+        return self.mass * self.length * jnp.sum(_PARTS * positions, axis=1)
+
+    def _nodes(self, poses: Poses) -> "_Nodes":
+        bodies = _stack(pose.rotation for pose in poses)
+        turns = (
+            quaternion.to_matrix(self.parent_orientation),
+            quaternion.to_matrix(self.child_orientation),
+        )
+        rotation = small.matmul(bodies, _stack(turns))
+        arms = small.matvec(bodies, _stack([self.parent_point, self.child_point]))
+        position = _stack(pose.position for pose in poses) + arms
+        between = middle.middle(rotation, position)
+        return _Nodes(
+            bodies,
+            arms,
+            between,
+            _append(rotation, between.rotation),
+            _append(position, between.position),
+        )
+
+    def _moving(self, poses: Poses, velocities: Velocities) -> tuple["_Nodes", "_Moving"]:
         nodes = self._nodes(poses)
-        middle, _ = self._middle(nodes)
-        ends = nodes[0].position + nodes[1].position
-        return self.mass * self.length * (_IN_MIDDLE * middle.position + _AT_NODE * ends)
+        omega = small.matvec(nodes.bodies, _stack(v.omega_body for v in velocities))
+        linear = _stack(v.linear for v in velocities) + small.cross(omega, nodes.arms)
+        rates = middle.rates(nodes.middle, linear, omega)
+        return nodes, _Moving(rates, _append(linear, rates.linear), _append(omega, rates.omega))
 
-    def _energy(self, rotation: Array, linear: Array, omega: Array) -> Array:
-        """Kinetic energy of a section of unit length, from inertial velocities."""
-        spin = small.matvec(rotation.T, omega)
-        about = small.dot(spin, small.matvec(self.inertia, spin))
-        return 0.5 * (self.mass * small.dot(linear, linear) + about)
-
-    def _middle(self, nodes: list[BodyPose]) -> tuple[BodyPose, Array]:
-        """Frame of the middle section, and the rotation φ (3,) between the nodes."""
-        a, b = nodes
-        angle = _half_sum(small.cross(a.rotation[:, k], b.rotation[:, k]) for k in range(3))
-        position = 0.5 * (a.position + b.position)
-        position = position - 0.125 * small.cross(angle, b.position - a.position)
-        # Half of the rotation by Rodrigues' formula.
-        quarter = 0.25 * angle
-        skew = small.hat(quarter)
-        factor = 2.0 / (1.0 + small.dot(quarter, quarter))
-        half = jnp.eye(3, dtype=angle.dtype) + factor * (skew + small.matmul(skew, skew))
-        return BodyPose(small.matmul(half, a.rotation), position), angle
-
-    def _turning(self, nodes: list[BodyPose], spins: list[Array]) -> Array:
-        """Rate (3,) of the rotation φ between the nodes."""
-        a, b = (
-            small.matmul(small.hat(spin), node.rotation)
-            for node, spin in zip(nodes, spins, strict=True)
-        )
-        start, end = (node.rotation for node in nodes)
-        return _half_sum(
-            small.cross(a[:, k], end[:, k]) + small.cross(start[:, k], b[:, k]) for k in range(3)
-        )
-
-    def _nodes(self, poses: Poses) -> list[BodyPose]:
-        """Inertial frames of both nodes."""
-        return [
-            BodyPose(
-                small.matmul(pose.rotation, turn),
-                pose.position + small.matvec(pose.rotation, point),
-            )
-            for pose, (point, turn) in zip(poses, self._frames(), strict=True)
-        ]
-
-    def _points(self, poses: Poses, velocities: tuple[BodyVelocity, ...]) -> list[Array]:
-        """Velocities of both nodes, inertial."""
-        return [
-            velocity.linear + small.matvec(pose.rotation, small.cross(velocity.omega_body, point))
-            for pose, velocity, (point, _) in zip(poses, velocities, self._frames(), strict=True)
-        ]
-
-    def _frames(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """Origins (3,) and rotations (3, 3) of the nodes in the frames of their bodies."""
-        return (
-            (self.parent_point, quaternion.to_matrix(self.parent_orientation)),
-            (self.child_point, quaternion.to_matrix(self.child_orientation)),
-        )
+    def _on_bodies(self, nodes: "_Nodes", force: Array, moment: Array) -> Array:
+        """Hybrid wrenches (2, 6) from inertial forces and moments (3, 3) of unit length on all
+        sections.
+        """
+        parts = self.length * _PARTS
+        force, moment = parts * force, parts * moment
+        forces, moments = middle.pull_back(nodes.middle, force[:, 2], moment[:, 2])
+        forces = forces + force[:, :2]
+        moments = moments + moment[:, :2] + small.cross(nodes.arms, forces)
+        return jnp.concatenate([forces, small.matvec(small.transpose(nodes.bodies), moments)]).T
 
 
-def _half_sum(parts: Iterable[Array]) -> Array:
-    return 0.5 * functools.reduce(jnp.add, parts)
+class _Nodes(NamedTuple):
+    """Rotations of bodies; inertial arms from these to the nodes; middle section; rotations and
+    positions of all sections.
+    """
+
+    bodies: Rotations
+    arms: Vectors
+    middle: Middle
+    rotation: Array
+    position: Array
+
+
+class _Moving(NamedTuple):
+    """Rates of the middle section; velocities and angular velocities (3, 3) of all sections,
+    inertial.
+    """
+
+    middle: Rates
+    linear: Array
+    omega: Array
+
+
+def _stack(parts: Iterable[Array]) -> Array:
+    return jnp.stack(list(parts), axis=-1)
+
+
+def _append(of_nodes: Array, of_middle: Array) -> Array:
+    return jnp.concatenate([of_nodes, of_middle[..., None]], axis=-1)

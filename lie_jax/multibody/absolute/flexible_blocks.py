@@ -27,7 +27,7 @@ class Frames(NamedTuple):
     """Derivatives (6, nv, bodies) of hybrid velocities F v and accelerations of bodies.
 
     `frames` F; `velocity` along q at constant v; `acceleration` along q, and `rates` by v, which
-    flexible bodies alone ask for.
+    flexible bodies and inertia elements ask for.
     """
 
     frames: Matrices
@@ -40,18 +40,14 @@ def frames_of(space: AbstractCoordinates, q: Array, v: Array, acceleration: Arra
     """Derivatives of the hybrid motion of all bodies, at (bodies, ...) coordinates."""
 
     def at(q, v, dv):
-        def velocity(q, v):
-            return jnp.concatenate(space.hybrid_velocity(space.pose(q)[0], q, v))
+        def motion(q, v):
+            rotation, _ = space.pose(q)
+            velocity = space.hybrid_velocity(rotation, q, v)
+            return jnp.concatenate([*velocity, *space.hybrid_acceleration(rotation, q, v, dv)])
 
-        def acceleration(q, v):
-            return jnp.concatenate(space.hybrid_acceleration(space.pose(q)[0], q, v, dv))
-
-        return Frames(
-            jax.jacfwd(lambda v: velocity(q, v))(v),
-            derivatives.jacobian_along(space, lambda q: velocity(q, v), q),
-            derivatives.jacobian_along(space, lambda q: acceleration(q, v), q),
-            jax.jacfwd(lambda v: acceleration(q, v))(v),
-        )
+        by_velocity = jax.jacfwd(lambda v: motion(q, v))(v)
+        along = derivatives.jacobian_along(space, lambda q: motion(q, v), q)
+        return Frames(by_velocity[:6], along[:6], along[6:], by_velocity[6:])
 
     return jax.vmap(at, out_axes=-1)(q, v, acceleration)
 

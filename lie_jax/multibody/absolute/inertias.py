@@ -14,6 +14,7 @@ from lie_jax.multibody.absolute.elements import Motion
 from lie_jax.multibody.absolute.flexible_blocks import BlockMatrices, Frames
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.stacking import Connected, Groups
+from lie_jax.numerics import gather
 from lie_jax.numerics.block_graph import Blocks
 
 # Rotation, position, ṙ and ω of slots.
@@ -43,7 +44,7 @@ def mass_blocks(groups: Groups, pose: BodyPose, at: Attachments) -> list[Blocks]
     blocks = []
     for group in groups:
         mass = stacking.each(lambda e, poses: e.mass_matrix(poses), group, pose, out_axes=-1)
-        for i, j in _pairs(group):
+        for i, j in itertools.product(_free(group), repeat=2):
             blocks.append(at.between(group.bodies[i], group.bodies[j], mass[i, :, j]))
     return blocks
 
@@ -58,34 +59,52 @@ def matrices(
 ) -> BlockMatrices:
     """Blocks of M, K and C of all inertia elements; `motion` has the poses of all slots.
 
-    Hybrid accelerations change with q and v, too, while v̇ is constant.
+    Of changes of q, v and v̇ hybrid motions follow first: one derivative of the wrenches then gives
+    all three matrices, of which hybrid accelerations change with q and v, too.
     """
     result = BlockMatrices([], [], [])
     if not groups:
         return result
-    moving = (*motion.pose, *motion.velocity)
-    accelerations = hybrid_accelerations(space, motion)
+    moving, nv = (*motion.pose, *motion.velocity), space.nv
+    accelerations, changes = hybrid_accelerations(space, motion), _changes(motion, frames)
     for group in groups:
+        free = _free(group)
+        each = jax.vmap(lambda e, x, *at: e.derivatives(*at, gravity, x), (0, -1, 0, 0, 0), -1)
         ends = _ends(group, moving, accelerations)
-        mass = jax.vmap(lambda e, poses: e.mass_matrix(poses), out_axes=-1)(group.element, ends[0])
-        along, by_velocity = jax.vmap(lambda e, *x: e.derivatives(*x, gravity), out_axes=-1)(
-            group.element, *ends
-        )
-        for i, j in _pairs(group):
-            rows, columns = group.bodies[i], group.bodies[j]
-            block = mass[i, :, j]
-            rates = by_velocity[i, :, j]
-            result.mass.append(at.between(rows, columns, block))
-            result.stiffness.append(at.between(rows, columns, along[i, :, j], rates))
-            result.damping.append(at.between(rows, columns, rates))
-            if frames is not None:
-                for blocks, changes in (
-                    (result.stiffness, frames.acceleration),
-                    (result.damping, frames.rates),
-                ):
-                    turning = at._replace(changes=changes)
-                    blocks.append(turning.between(rows, columns, jnp.zeros_like(block), block))
+        columns = each(group.element, _of_slots(group, free, changes), *ends)
+        for i in free:
+            ((rows, values),) = at.pull(group.bodies[i], columns[i])
+            parts = values.reshape(nv, len(free), 3, nv, group.count)
+            for place, j in enumerate(free):
+                for kind, blocks in enumerate((result.stiffness, result.damping, result.mass)):
+                    blocks.append(Blocks(rows, group.bodies[j], parts[:, place, kind]))
     return result
+
+
+def _of_slots(group: Connected, free: Sequence[int], changes: Array) -> Array:
+    """Changes (slots, 18, n, count) at a group's slots: one slot after another moves."""
+    picked = [gather.pick(bodies, changes, axis=2) for bodies in group.bodies]
+    none = jnp.zeros_like(picked[0])
+    rows = [[own if i == j else none for j in free] for i, own in enumerate(picked)]
+    return jnp.stack([jnp.concatenate(row, axis=1) for row in rows])
+
+
+def _changes(motion: Motion, frames: Frames | None) -> Array:
+    """Changes (18, 3 nv, bodies) of poses, hybrid velocities and hybrid accelerations of bodies:
+    along unit velocities, by unit velocities, by unit accelerations.
+    """
+    if frames is None:
+        identity = jnp.eye(18, dtype=motion.q.dtype)
+        return jnp.broadcast_to(identity[:, :, None], (18, 18, len(motion.q)))
+    # `frames_of` gives all of them for inertia elements.
+    assert frames.acceleration is not None and frames.rates is not None
+    none = jnp.zeros_like(frames.frames)
+    rows = (
+        (frames.frames, none, none),
+        (frames.velocity, frames.frames, none),
+        (frames.acceleration, frames.rates, frames.frames),
+    )
+    return jnp.concatenate([jnp.concatenate(row, axis=1) for row in rows])
 
 
 def hybrid_accelerations(space: AbstractCoordinates, motion: Motion) -> tuple[Array, Array]:
@@ -100,7 +119,6 @@ def _ends(group: Connected, motion: Moving, accelerations: tuple[Array, Array]) 
     return [poses, velocities, stacking.ends(group, (*motion[:2], *accelerations))[1]]
 
 
-def _pairs(group: Connected) -> list[tuple[int, int]]:
-    """Pairs of slots that are not always the ground."""
-    free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
-    return list(itertools.product(free, free))
+def _free(group: Connected) -> list[int]:
+    """Slots that are not always the ground."""
+    return [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]

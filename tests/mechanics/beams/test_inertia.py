@@ -8,6 +8,8 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import beams
+from lie_jax.groups import quaternion, se3, so3
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
 from lie_jax.systems.system import AbstractSystem
 
 # Of two ways to the same numbers, relative to the largest of these.
@@ -44,6 +46,68 @@ def moving(system, state):
 
 def close(one, other):
     assert_allclose(one, other, atol=ROUNDING * float(jnp.max(jnp.abs(other))))
+
+
+def energy_of_sections(element, poses, velocities):
+    """Kinetic energy of sections at both nodes and in the middle of the screw between them, by
+    exponential and logarithm; velocities are derivatives.
+    """
+    rates = [
+        BodyPose(pose.rotation @ so3.hat(velocity.omega_body), velocity.linear)
+        for pose, velocity in zip(poses, velocities, strict=True)
+    ]
+
+    def sections(poses):
+        points = element.parent_point, element.child_point
+        turns = element.parent_orientation, element.child_orientation
+        start, end = (
+            se3.pose(
+                pose.rotation @ quaternion.to_matrix(turn), pose.rotation @ point + pose.position
+            )
+            for pose, point, turn in zip(poses, points, turns, strict=True)
+        )
+        middle = start @ se3.exp(0.5 * se3.log(se3.inverse(start) @ end))
+        return jnp.stack([start, end, middle])
+
+    frames, changes = jax.jvp(sections, (list(poses),), (rates,))
+    energies = []
+    for frame, change in zip(frames, changes, strict=True):
+        speed, spin = change[:3, 3], so3.vee(frame[:3, :3].T @ change[:3, :3])
+        energies.append(0.5 * (element.mass * speed @ speed + spin @ element.inertia @ spin))
+    return element.length * (energies[0] + energies[1] + 4.0 * energies[2]) / 6.0
+
+
+def random_element(seed=3):
+    """An element between two bodies at random, its middle far from the middle of its nodes."""
+    rng = np.random.default_rng(seed)
+
+    def array(*shape):
+        return jnp.asarray(rng.normal(size=shape))
+
+    def turn():
+        return np.asarray(array(4) / jnp.linalg.norm(array(4)))
+
+    element = beams.BeamInertia(
+        "a", "b", 0.7, 2.0, np.diag([3.0, 2.0, 1.0]) + 0.1,
+        parent_point=array(3), child_point=array(3),
+    )  # fmt: skip
+    poses = tuple(BodyPose(so3.exp(0.8 * array(3)), array(3)) for _ in range(2))
+    motions = [tuple(BodyVelocity(array(3), array(3)) for _ in range(2)) for _ in range(2)]
+    return element, poses, *motions, array(3)
+
+
+def test_wrenches_are_lagrange_s_of_the_sections_energy():
+    element, poses, velocities, accelerations, gravity = random_element()
+
+    @jax.jit
+    def check(*motion):
+        energies = element.kinetic_energy(*motion[:2]), energy_of_sections(element, *motion[:2])
+        acting = element.wrenches(*motion, gravity)
+        derived = lie_jax.extend.AbstractInertia.wrenches(element, *motion, gravity)
+        return energies, tuple(jnp.stack(jax.tree.leaves(x)) for x in (acting, derived))
+
+    for pair in check(poses, velocities, accelerations):
+        close(*pair)
 
 
 @pytest.mark.full
