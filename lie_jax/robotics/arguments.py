@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from lie_jax import checks
 from lie_jax.multibody.arguments import check_system, input_vector
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import in_precision
 
@@ -18,6 +19,11 @@ T = TypeVar("T")
 
 # Attributes of the system with the sizes of arguments.
 _SIZES = {"q": "nq", "v": "nv", "acceleration": "nv", "inputs": "nu"}
+
+
+def is_flexible(system: AbstractMultibodySystem) -> bool:
+    """Whether bodies of a system deform: their interfaces are further frames."""
+    return len(system.frame_slots) > len(system.names)
 
 
 def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:

@@ -20,12 +20,13 @@ Twist = Float[Array, "6"]
 
 
 class Frame(AbstractElement):
-    """A frame fixed to a body or to the ground: a tool, a sensor, a foot.
+    """A frame fixed to a body, an interface or the ground: a tool, a sensor, a foot.
 
     Poses, twists and Jacobians cost one pass over the bodies, in every formulation. A twist is the
     velocity of the frame's origin (m/s), then the angular velocity (rad/s), both in its axes.
 
-    **Arguments:** `body`: name of the body, or `"ground"`; `position` (3,): the frame's origin in
+    **Arguments:** `body`: name of the body, `"body.interface"` of a flexible one, or `"ground"`;
+    `position` (3,): the frame's origin in
     the body's frame, m; `orientation` (4,): unit quaternion from the frame's to the body's axes;
     `name`: what messages call it, by default by its body. Raises `ValueError` for other shapes and
     values; the methods do for a body that the system does not have.
@@ -39,10 +40,10 @@ class Frame(AbstractElement):
     @of_an_instant
     def pose(self, system: AbstractMultibodySystem, q: Array) -> Float[Array, "4 4"]:
         """Homogeneous matrix (4, 4) from the frame's to inertial coordinates."""
-        rotation, position = system.poses(q)
         number = self.number(system)
         if number is None:
             return se3.pose(*self.placement(q.dtype))
+        rotation, position = system.frame_poses(q)
         return se3.pose(*self.transform_pose(rotation[number], position[number]))
 
     @of_an_instant
@@ -51,7 +52,7 @@ class Frame(AbstractElement):
         number = self.number(system)
         if number is None:
             return jnp.zeros(6, q.dtype)
-        return self.transform_twists(system.twists(q, v)[number])
+        return self.transform_twists(_twist(system, number, q, v))
 
     @of_an_instant
     def acceleration(
@@ -72,19 +73,25 @@ class Frame(AbstractElement):
         number = self.number(system)
         if number is None:
             return jnp.zeros((6, system.nv), q.dtype)
+        if number >= len(system.names):
+            jacobian = jax.jacfwd(lambda v: _twist(system, number, q, v))(
+                jnp.zeros(system.nv, q.dtype)
+            )
+            return self.transform_twists(jacobian)
         _, _, jacobians = system.poses_and_jacobians(q, (number,))
         return self.transform_twists(jacobians[0])
 
     def number(self, system: AbstractMultibodySystem) -> int | None:
-        """Number of the body in the system, None for the ground."""
+        """Number of the body in the system, then of interfaces; None for the ground."""
         if self.body == GROUND:
             return None
-        if self.body not in system.names:
+        names = [system.names_by_slot[slot] for slot in system.frame_slots]
+        if self.body not in names:
             raise ValueError(
                 f"{self.title} is fixed to a body that the system does not have; its bodies are "
-                f"{', '.join(map(repr, system.names))}: correct body=, or write 'ground'."
+                f"{', '.join(map(repr, names))}: correct body=, or write 'ground'."
             )
-        return system.names.index(self.body)
+        return names.index(self.body)
 
     @property
     def title(self) -> str:
@@ -111,3 +118,19 @@ class Frame(AbstractElement):
         linear = linear + small.cross(omega, jnp.broadcast_to(arm, omega.shape))
         back = small.transpose(turned)
         return jnp.concatenate([small.matvec(back, linear), small.matvec(back, omega)])
+
+
+def _twist(system: AbstractMultibodySystem, number: int, q: Array, v: Array) -> Twist:
+    """Twist of a body, or of an interface, for which there are poses alone, by their rates."""
+    if number < len(system.names):
+        return system.twists(q, v)[number]
+
+    def pose(q: Array) -> tuple[Matrix, Vector]:
+        rotation, position = system.frame_poses(q)
+        return rotation[number], position[number]
+
+    (rotation, _), (turning, velocity) = jax.jvp(pose, (q,), (system.space.lift(q, v),))
+    back = small.transpose(rotation)
+    # The axial vector of Rᵀ Ṙ, which is skew.
+    omega = -0.5 * small.axial(small.matmul(back, turning))
+    return jnp.concatenate([small.matvec(back, velocity), omega])

@@ -14,6 +14,7 @@ from lie_jax.multibody.arguments import check_system
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import dense, rules, small, waits
 from lie_jax.numerics.conversion import in_precision
+from lie_jax.robotics.arguments import is_flexible
 from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.placement import Placement, straight
 from lie_jax.robotics.search import search
@@ -111,6 +112,11 @@ def _problem(
     system: AbstractMultibodySystem, targets: Any, q: Any, lower: Any, upper: Any
 ) -> tuple[Placement, Array]:
     check_system("inverse_kinematics(system=)", system)
+    if is_flexible(system):
+        raise ValueError(
+            "inverse_kinematics(system=) has flexible bodies, which would bend to reach a target: "
+            "take the mechanism with a lie_jax.Body in place of each of them."
+        )
     if isinstance(q, State):
         raise ValueError(
             "inverse_kinematics(q=) is a State; it must be the configuration alone: give state.q."

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from lie_jax.mechanics.body import MassProperties, inertia_about_origin
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import gather
-from lie_jax.robotics.arguments import of_an_instant
+from lie_jax.robotics.arguments import is_flexible, of_an_instant
 from lie_jax.systems.system import Configuration, Velocity
 
 # Entries of a symmetric matrix: xx, xy, yy, xz, yz, zz.
@@ -37,8 +37,13 @@ def torque_regressor(
 
     Its product with them is `inverse_dynamics` without the mechanism's forces but gravity and
     without rotor inertia of joints. Raises `ValueError` for `q`, `v` and `acceleration` of other
-    sizes than (nq,), (nv,) and (nv,).
+    sizes than (nq,), (nv,) and (nv,), and for flexible bodies, which ten numbers do not describe.
     """
+    if is_flexible(system):
+        raise ValueError(
+            "torque_regressor(system=) has flexible bodies, of which ten numbers each do not tell "
+            "the forces: take robotics.inverse_dynamics, or rigid bodies."
+        )
     bare = dataclasses.replace(system, forces=())
     none = jnp.zeros(system.nc, q.dtype)
 
