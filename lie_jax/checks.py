@@ -344,6 +344,34 @@ def semidefinite(name: str, value: Any, unit: str) -> None:
         )
 
 
+def definite_by_units(name: str, value: Any, size: int, units: str, *, semi: bool = False) -> None:
+    """Raise unless a concrete matrix (size, size) of several `units` is symmetric and positive
+    definite, or `semi`definite: entries are compared with those of the diagonal.
+    """
+    shape(name, value, (size, size), units)
+    finite(name, value)
+    if has_tracers(value):
+        return
+    matrix, slack = np.asarray(value, dtype=float), _rounding(np.asarray(value))
+    scale = np.sqrt(np.abs(np.diagonal(matrix)))
+    scale = np.where(scale > 0.0, scale, 1.0)
+    scaled = matrix / scale[:, None] / scale[None]
+    differences = np.abs(scaled - scaled.T)
+    if differences.max() > slack:
+        i, j = np.unravel_index(np.argmax(differences), matrix.shape)
+        raise ValueError(
+            f"{name} has {matrix[i, j]:.6g} at ({i}, {j}) and {matrix[j, i]:.6g} at ({j}, {i}); it "
+            f"must be symmetric ({units}): give the same number above and below the diagonal."
+        )
+    least = np.linalg.eigvalsh(0.5 * (scaled + scaled.T))[0]
+    if least < -slack if semi else least <= 0.0:
+        raise ValueError(
+            f"{name} has the diagonal {np.diagonal(matrix).tolist()} and in parts of it the "
+            f"eigenvalue {least:.3g}; it must be positive {'semi' if semi else ''}definite "
+            f"({units}): check signs, and the sizes of numbers off the diagonal."
+        )
+
+
 def _rounding(value: Any) -> float:
     """Largest error over the size of a number that rounding of inputs explains."""
     return max(INPUT_SLACK, 8 * float(np.finfo(np.result_type(value, np.float32)).eps))

@@ -146,7 +146,8 @@ def _order(graph: Graph, places: Sequence[Place]) -> Order:
         raise ValueError(
             f"The equations of {graph.bodies} bodies and {len(graph.joints)} joints take more "
             f"than {MOST_OPERATIONS} operations with blocks, so closely do loops and forces "
-            "connect them; these must be fewer: leave out bodies, joints or forces."
+            "connect them; these must be fewer: take a coarser mesh, or leave out bodies, joints "
+            "or forces."
         )
     return order
 

@@ -24,15 +24,15 @@ def edges(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
 def nodes(system: AbstractMultibodySystem) -> Counter[int]:
     """Numbers of the bodies whose frames are nodes, with the count of elements that end there."""
     number = {slot: k for k, slot in enumerate(system.frame_slots)}
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for group in system.forces:
         if not isinstance(group.element, Shell):
             continue
         at_frame = ~np.any(np.asarray(group.element.points), axis=2)
         for corner, slots in enumerate(group.bodies):
-            found.update(
+            counts.update(
                 number[slot]
                 for slot, is_node in zip(slots, at_frame[:, corner], strict=True)
                 if is_node and slot in number
             )
-    return found
+    return counts

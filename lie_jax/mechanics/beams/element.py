@@ -10,14 +10,15 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.groups import quaternion, se3
+from lie_jax.groups import se3
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.beams import laws, screw
+from lie_jax.mechanics.beams.node import Node, node_at
 from lie_jax.mechanics.beams.screw import Matrix6, Screw, Twist
 from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
-from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities, Wrench
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities
 from lie_jax.numerics import small
 
 # rad; the logarithm of a rotation jumps at π.
@@ -33,31 +34,12 @@ def as_matrix(value: Any) -> Any:
 
 def check_definite(where: str, value: Any) -> None:
     """Raise unless a concrete matrix (6, 6) is symmetric and positive definite."""
-    _check_eigenvalues(where, value, "positive definite", lambda least, _: least > 0.0)
+    checks.definite_by_units(where, value, 6, _UNITS)
 
 
 def check_semidefinite(where: str, value: Any) -> None:
     """Raise unless a concrete matrix (6, 6) is symmetric and positive semidefinite."""
-    _check_eigenvalues(where, value, "positive semidefinite", lambda least, slack: least >= -slack)
-
-
-def _check_eigenvalues(where, value, rule, holds):
-    checks.shape(where, value, (6, 6), _UNITS)
-    checks.finite(where, value)
-    if checks.has_tracers(value):
-        return
-    matrix = np.asarray(value, dtype=float)
-    size = np.sqrt(np.abs(np.diagonal(matrix)))
-    size = np.where(size > 0.0, size, 1.0)
-    # Forces and moments have other units: entries are compared with those of the diagonal.
-    scaled = matrix / size[:, None] / size[None]
-    slack = checks.INPUT_SLACK
-    least = np.linalg.eigvalsh(0.5 * (scaled + scaled.T))[0]
-    if np.abs(scaled - scaled.T).max() > slack or not holds(least, slack):
-        raise ValueError(
-            f"{where} is {matrix.tolist()}; it must be symmetric and {rule} "
-            f"({_UNITS}): check signs, and the numbers above and below the diagonal."
-        )
+    checks.definite_by_units(where, value, 6, _UNITS, semi=True)
 
 
 def _strain() -> Any:
@@ -139,11 +121,10 @@ class Beam(AbstractPairForce):
         between = self._screw(poses)
         at_nodes = screw.pullback(between, self._force(between, poses, velocities))
 
-        def on(slot: int) -> Wrench:
-            wrench = -small.matvec(self._offset(slot).T, at_nodes[slot])
-            return Wrench(small.matvec(poses[slot].rotation, wrench[:3]), wrench[3:])
-
-        return on(0), on(1)
+        return tuple(
+            node.wrench(pose, -on_node)
+            for node, pose, on_node in zip(self._nodes, poses, at_nodes, strict=True)
+        )
 
     @override
     def potential_energy(self, poses):
@@ -164,7 +145,7 @@ class Beam(AbstractPairForce):
 
     def line(self, poses: Poses, xi: Float[Array, ""]) -> BodyPose:
         """Section's frame at the part xi of the length, between 0 and 1."""
-        start = self._node(0, poses[0])
+        start = self._nodes[0].frame(poses[0])
         along = se3.exp(self._law.screw_to(self._numbers, self._screw(poses).twist, xi))
         rotation = small.matmul(start.rotation, along[:3, :3])
         return BodyPose(rotation, start.position + small.matvec(start.rotation, along[:3, 3]))
@@ -227,7 +208,7 @@ class Beam(AbstractPairForce):
 
     def _parts(self, poses: Poses, velocities: Velocities) -> "_Parts":
         between = self._screw(poses)
-        offsets = tuple(self._offset(slot) for slot in (0, 1))
+        offsets = tuple(node.offset for node in self._nodes)
         sigma = self._force(between, poses, velocities)
         acting = screw.pullback(between, sigma)
         elastic, viscous = self._law.tangent(self._numbers, between.twist), None
@@ -252,39 +233,26 @@ class Beam(AbstractPairForce):
             viscous=viscous,
         )
 
-    def _frame(self, slot: int) -> tuple[Array, Array]:
-        """Origin (3,) and rotation (3, 3) of a node in the frame of its body."""
-        if slot == 0:
-            return self.parent_point, quaternion.to_matrix(self.parent_orientation)
-        return self.child_point, quaternion.to_matrix(self.child_orientation)
-
-    def _offset(self, slot: int) -> Matrix6:
-        """Matrix (6, 6) from the twist of a body to that of its node, both in their axes."""
-        point, turn = self._frame(slot)
-        back = turn.T
-        return se3.upper(back, -small.matmul(back, small.hat(point)), back)
-
-    def _node(self, slot: int, pose: BodyPose) -> BodyPose:
-        """Inertial frame of a node."""
-        point, turn = self._frame(slot)
-        return BodyPose(
-            small.matmul(pose.rotation, turn), pose.position + small.matvec(pose.rotation, point)
+    @property
+    def _nodes(self) -> tuple[Node, Node]:
+        return (
+            node_at(self.parent_point, self.parent_orientation),
+            node_at(self.child_point, self.child_orientation),
         )
 
     def _screw(self, poses: Poses) -> Screw:
-        a, b = (self._node(slot, pose) for slot, pose in enumerate(poses))
+        a, b = (node.frame(pose) for node, pose in zip(self._nodes, poses, strict=True))
         rotation = small.matmul(a.rotation.T, b.rotation)
         return screw.between(rotation, small.matvec(a.rotation.T, b.position - a.position))
 
     def _twists(self, poses: Poses, velocities: Velocities) -> list[Twist]:
         """Body twists of both nodes."""
 
-        def at(slot: int, pose: BodyPose, velocity: BodyVelocity) -> Twist:
+        def at(node: Node, pose: BodyPose, velocity: BodyVelocity) -> Twist:
             linear = small.matvec(pose.rotation.T, velocity.linear)
-            body = jnp.concatenate([linear, velocity.omega_body])
-            return small.matvec(self._offset(slot), body)
+            return small.matvec(node.offset, jnp.concatenate([linear, velocity.omega_body]))
 
-        return [at(slot, *both) for slot, both in enumerate(zip(poses, velocities, strict=True))]
+        return [at(*each) for each in zip(self._nodes, poses, velocities, strict=True)]
 
     @property
     def _law(self) -> laws.AbstractLaw:

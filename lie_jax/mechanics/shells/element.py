@@ -11,15 +11,17 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.beams import screw
-from lie_jax.mechanics.beams.screw import Matrix6, Screw
+from lie_jax.mechanics.beams.node import Node, node_at
+from lie_jax.mechanics.beams.screw import Screw
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractForce
-from lie_jax.mechanics.joints.base import BodyPose, Poses, Wrench
+from lie_jax.mechanics.joints.base import BodyPose, Poses
 from lie_jax.mechanics.shells import laws
-from lie_jax.numerics import small
+from lie_jax.numerics import conversion, small
+from lie_jax.numerics.conversion import as_float
 
 # rad; the logarithm of a rotation jumps at π.
 _LARGEST_TURN = 3.0
@@ -32,22 +34,7 @@ _PLACES = tuple(_CORNERS[ends] for ends in _ENDS)
 
 def check_section(where: str, value: Any) -> None:
     """Raise unless a concrete matrix (8, 8) is symmetric and positive definite."""
-    checks.shape(where, value, (8, 8), _SECTION)
-    checks.finite(where, value)
-    if checks.has_tracers(value):
-        return
-    matrix = np.asarray(value, dtype=float)
-    # Entries of other units are compared with those of the diagonal.
-    size = np.sqrt(np.abs(np.diagonal(matrix)))
-    scaled = matrix / np.where(size > 0.0, size, 1.0) / np.where(size > 0.0, size, 1.0)[:, None]
-    if (
-        np.abs(scaled - scaled.T).max() > checks.INPUT_SLACK
-        or np.linalg.eigvalsh(0.5 * (scaled + scaled.T))[0] <= 0.0
-    ):
-        raise ValueError(
-            f"{where} is {matrix.tolist()}; it must be symmetric and positive definite "
-            f"({_SECTION}): check signs, and the numbers above and below the diagonal."
-        )
+    checks.definite_by_units(where, value, 8, _SECTION)
 
 
 def _shape(expected: tuple[int, ...], meaning: str, **default: Any) -> Any:
@@ -56,6 +43,19 @@ def _shape(expected: tuple[int, ...], meaning: str, **default: Any) -> Any:
         checks.finite(where, value)
 
     return fields.parameter(check, **default)
+
+
+def _check_orientations(where: str, value: Any) -> None:
+    checks.shape(where, value, (4, 4), "unit quaternions of four nodes")
+    checks.unit_quaternions(where, value)
+
+
+def _as_orientations(value: Any) -> Any:
+    """Unit quaternions along traced ones; anything else as it is, for the checks to refuse."""
+    array = as_float(value)
+    if conversion.real_shape(array) != (4, 4) or not checks.has_tracers(array):
+        return array
+    return jnp.stack([fields.as_orientation(row) for row in array])
 
 
 def corner_points() -> Any:
@@ -103,9 +103,26 @@ class Shell(AbstractForce):
     section: Parameter = fields.parameter(check_section)
     rest: Parameter = _shape((6, 6), "screws of four edges and two diagonals")
     points: Parameter = corner_points()
-    orientations: Parameter = _shape(
-        (4, 4), "unit quaternions of four nodes", default=((1.0, 0.0, 0.0, 0.0),) * 4
+    orientations: Parameter = fields.parameter(
+        _check_orientations, _as_orientations, default=((1.0, 0.0, 0.0, 0.0),) * 4
     )
+
+    def __check_init__(self):
+        if checks.has_tracers(self.rest):
+            return
+        rest = np.asarray(self.rest, dtype=float)
+        name, turn = element_name(self), float(np.linalg.norm(rest[:, 3:], axis=1).max())
+        if turn > _LARGEST_TURN:
+            raise ValueError(
+                f"{name} turns by {turn:.4g} rad between two nodes at rest; it may turn by at most "
+                f"{_LARGEST_TURN} rad: take smaller elements."
+            )
+        if not laws.least_area(rest) > 0.0:
+            raise ValueError(
+                f"{name}.rest spans no area at one of its points: {rest[:, :3].tolist()} must be "
+                "the ways along the edges 12, 43, 14 and 23 and the diagonals 13 and 24, with the "
+                "nodes counter-clockwise; lie_jax.shells.surface makes them from a mesh."
+            )
 
     @override
     def wrenches(self, t, poses, velocities, u):
@@ -113,11 +130,10 @@ class Shell(AbstractForce):
         sigma, _ = laws.forces(*self._law(), self._state(screws))
         on_nodes = _on_nodes(screws, sigma)
 
-        def on(slot: int) -> Wrench:
-            wrench = -small.matvec(self._offset(slot).T, on_nodes[slot])
-            return Wrench(small.matvec(poses[slot].rotation, wrench[:3]), wrench[3:])
-
-        return tuple(on(slot) for slot in range(4))
+        return tuple(
+            node.wrench(pose, -on_node)
+            for node, pose, on_node in zip(self._nodes, poses, on_nodes, strict=True)
+        )
 
     @override
     def potential_energy(self, poses):
@@ -132,7 +148,7 @@ class Shell(AbstractForce):
 
     def nodes(self, poses: Poses) -> list[BodyPose]:
         """Inertial frames of the nodes, z along the normal."""
-        return [self._node(slot, pose) for slot, pose in enumerate(poses)]
+        return [node.frame(pose) for node, pose in zip(self._nodes, poses, strict=True)]
 
     def resultant(self, poses: Poses) -> Float[Array, "8"]:
         """Mean forces 11, 22 and 12 (N/m), moments likewise (N), and shear forces 1, 2 (N/m)."""
@@ -181,7 +197,7 @@ class Shell(AbstractForce):
         acts = now
         if self.predicted is not None:
             squares, screws_then = (jnp.moveaxis(x, 0, -1) for x in self.predicted)
-            acts = laws.foreseen(now, shape, rest, (squares, screws_then))
+            acts = laws.state_ahead(now, shape, rest, (squares, screws_then))
         sigma, on_squares = laws.forces(shape, stiff, acts)
         elastic = laws.tangent(shape, stiff, now, on_squares)
         acting = jnp.moveaxis(sigma, -1, 0)
@@ -213,35 +229,24 @@ class Shell(AbstractForce):
         # Forces of constant components in a body's frame turn with it.
         on_nodes = jnp.sum(at_nodes(pulled), axis=2)
         forces = jnp.sum(carries[:, :, :3] * on_nodes[:, :, None], axis=1)
-        own = jnp.stack(
+        of_frames = jnp.stack(
             [
                 small.matmul(small.hat(force), pose.rotation.transpose(1, 2, 0))
                 for force, pose in zip(forces, poses, strict=True)
             ]
         )
-        own = jnp.pad(own, ((0, 0), (0, 3), (3, 0), (0, 0)))
+        of_frames = jnp.pad(of_frames, ((0, 0), (0, 3), (3, 0), (0, 0)))
         same = jnp.asarray(_CORNERS[:, None, :, None, None], along.dtype)
-        along = along + same * own[:, :, None]
+        along = along + same * of_frames[:, :, None]
         return along, jnp.zeros_like(along)
 
     def _carries(self, poses: Poses) -> Float[Array, "4 6 6"]:
         """Matrices from the hybrid velocities of bodies to the twists of nodes."""
-        return jnp.stack(
-            [screw.carry(self._offset(slot), pose.rotation) for slot, pose in enumerate(poses)]
-        )
+        return jnp.stack([node.carry(pose) for node, pose in zip(self._nodes, poses, strict=True)])
 
-    def _offset(self, slot: int) -> Matrix6:
-        """Matrix (6, 6) from the twist of a body to that of its node, both in their axes."""
-        back = quaternion.to_matrix(self.orientations[slot]).T
-        return se3.upper(back, -small.matmul(back, small.hat(self.points[slot])), back)
-
-    def _node(self, slot: int, pose: BodyPose) -> BodyPose:
-        """Inertial frame of a node."""
-        turn = quaternion.to_matrix(self.orientations[slot])
-        return BodyPose(
-            small.matmul(pose.rotation, turn),
-            pose.position + small.matvec(pose.rotation, self.points[slot]),
-        )
+    @property
+    def _nodes(self) -> list[Node]:
+        return [node_at(self.points[slot], self.orientations[slot]) for slot in range(4)]
 
     def _screws(self, poses: Poses) -> Screw:
         """Screws of the edges and diagonals, stacked."""

@@ -68,7 +68,7 @@ Changes = Float[Array, "4 6 ..."]
 def isotropic(thickness: ArrayLike, young: ArrayLike, poisson: ArrayLike) -> Float[Array, "8 8"]:
     """Section (8, 8) of a plate of one isotropic material, with the shear factor 5/6.
 
-    **Arguments:** `thickness`, m; `young`, Pa; `poisson`, above -1 and below 1/2. Raises
+    **Arguments:** `thickness`, m; `young`, Pa; `poisson`, above -1 and at most 1/2. Raises
     `ValueError` for others.
     """
     checks.positive("shells.isotropic(thickness=)", thickness, "m")
@@ -212,7 +212,9 @@ def prediction(rest: Screws, screws: Screws, increments: Screws) -> tuple[Array,
     return squares, screws + increments
 
 
-def foreseen(now: State, shape: Geometry, rest: Screws, predicted: tuple[Array, Screws]) -> State:
+def state_ahead(
+    now: State, shape: Geometry, rest: Screws, predicted: tuple[Array, Screws]
+) -> State:
     """The state with predicted changes."""
     squares, screws = predicted
     linear = state(shape, rest, screws)
@@ -294,3 +296,9 @@ def area(y: Float[Array, "6 _"]) -> Float[Array, ""]:
     """A quarter of the area in the middle that translations y of screws span."""
     _, determinant = small.adjugate(small.matmul(jnp.asarray(_IN_MIDDLE, y.dtype), y[:, :2]))
     return determinant
+
+
+def least_area(rest: np.ndarray) -> float:
+    """Least of the four areas of an element whose screws at rest are known."""
+    ways = np.einsum("pas,sc->pac", _SHARES, rest[:, :2])
+    return float(np.linalg.det(ways).min())

@@ -117,6 +117,16 @@ def _check_numbers(mesh: Mesh) -> None:
             f"surface(mesh=): element {k} has the nodes {mesh.quads[k].tolist()}; they must be "
             "four different ones: there are no triangles."
         )
+    _, first, which = np.unique(
+        np.sort(mesh.quads, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    again = first[which.reshape(-1)] != np.arange(len(mesh.quads))
+    if np.any(again):
+        k = int(np.argmax(again))
+        raise ValueError(
+            f"surface(mesh=): elements {int(first[which.reshape(-1)[k]])} and {k} have the same "
+            f"nodes {mesh.quads[k].tolist()}; leave one out: the plate would be there twice."
+        )
     alone = np.setdiff1d(np.arange(count), mesh.quads)
     if alone.size:
         raise ValueError(

@@ -77,6 +77,12 @@ def surface(
     check(shape, cut)
     if len(held) == len(shape.nodes):
         raise ValueError("surface(clamped=) names all nodes; leave out those that may move.")
+    if isinstance(holder, Body) and not len(held):
+        raise ValueError(
+            f"surface(holder=) is the body {holder.name!r}, which holds no nodes: give their "
+            "numbers in clamped=, or leave out holder=."
+        )
+    _check_thickness(thickness, shape)
     given = None if normals is None else _normals(normals, shape)
     frames = _concrete(_frames(shape.nodes, shape.quads, _neighbours(shape), given))
     thick = as_float(thickness)
@@ -120,15 +126,30 @@ def _section(thickness: Any, young: Any, poisson: Any, section: Any) -> Any:
 
 def _numbers(where: str, value: Any, count: int) -> np.ndarray:
     """Different numbers of nodes in order."""
-    numbers = np.asarray(value)
-    if numbers.size == 0:
+    try:
+        numbers = np.asarray(list(value) if isinstance(value, set | frozenset) else value)
+    except ValueError:
+        numbers = np.asarray(np.nan)
+    if numbers.shape == (0,):
         return np.zeros(0, int)
     whole = numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer)
     if not whole or numbers.min() < 0 or numbers.max() >= count:
         raise ValueError(
-            f"surface({where}=) is {value!r}; it must have numbers of nodes, 0 to {count - 1}."
+            f"surface({where}=) is {value!r}; it must have numbers of nodes, 0 to {count - 1}: "
+            "give a list of integers, of a mask np.flatnonzero(mask)."
         )
     return np.unique(numbers)
+
+
+def _check_thickness(thickness: Any, mesh: Mesh) -> None:
+    if checks.has_tracers(thickness, mesh.nodes):
+        return
+    size = float(np.ptp(np.asarray(mesh.nodes, float), axis=0).max())
+    if float(thickness) >= size:
+        raise ValueError(
+            f"surface(thickness=) is {float(thickness):.6g} m, and the whole mesh is {size:.6g} m "
+            "large; a shell must be thinner than it is wide: give both in m."
+        )
 
 
 def _normals(normals: Any, mesh: Mesh) -> Array:
@@ -197,8 +218,8 @@ def _frames(nodes: Array, quads: Array, neighbours: _Neighbours, normals: Array 
     first = _unit(corners[:, 1] + corners[:, 2] - corners[:, 0] - corners[:, 3])
     third = _unit(jnp.sum(at_corners, axis=1))
     middle = jnp.stack([first, jnp.cross(third, first), third], axis=2)
-    turned = jax.vmap(lambda m, n, e: jax.vmap(lambda n: _turn(m, n) @ e)(n))
-    rotations = turned(third, of_nodes, middle)
+    turn = jax.vmap(lambda m, n, e: jax.vmap(lambda n: _turn(m, n) @ e)(n))
+    rotations = turn(third, of_nodes, middle)
     screws = jax.vmap(screws_between)(rotations, corners)
     rest = jnp.concatenate([screws.y, screws.phi], axis=2)
     areas = jnp.sum(jax.vmap(lambda x: laws.geometry(x).weights)(rest), axis=1)
@@ -228,13 +249,13 @@ def _in_holder(holder: Any, places: Any, orientations: Any, at_holder: np.ndarra
         back = quaternion.inverse(holder.orientation)
         rotation = quaternion.to_matrix(holder.orientation)
         places = (jnp.asarray(places) - holder.position[None, None]) @ rotation
-        turned = jax.vmap(jax.vmap(lambda q: quaternion.compose(back, q)))(
+        relative = jax.vmap(jax.vmap(lambda q: quaternion.compose(back, q)))(
             jnp.asarray(orientations)
         )
     else:
-        turned = orientations
+        relative = orientations
     which = at_holder[:, :, None]
-    return jnp.where(which, places, 0.0), jnp.where(which, turned, orientations)
+    return jnp.where(which, places, 0.0), jnp.where(which, relative, orientations)
 
 
 def _concrete(values: Any) -> Any:

@@ -20,7 +20,8 @@ NODES = np.asarray(
 QUADS = np.asarray([[0, 1, 5, 4], [5, 1, 2, 6], [7, 6, 2, 3], [0, 4, 7, 3], [4, 5, 6, 7]])
 # The condition number of the interior's stiffness is of the order 1e6.
 PATCH = 1e-10
-ROUNDING = 1e-12
+# Places are rounded to some 4e-16 m, and forces to that times the stiffness, 8e-15 of the largest.
+ROUNDING = 1e-13
 
 
 def assembled(nodes, quads, thickness=0.001, **options):

@@ -37,10 +37,10 @@ def test_meshes_of_other_libraries_are_read():
     nodes, quads = square()
     meshio = SimpleNamespace(points=nodes, get_cells_type=lambda kind: quads)
     scikit_fem = SimpleNamespace(p=nodes[:, :2].T, t=quads.T)
-    own = surface((nodes, quads))
+    pair = surface((nodes, quads))
     for mesh in (meshio, scikit_fem):
         other = surface(mesh)
-        assert_allclose([e.rest for e in other.elements], [e.rest for e in own.elements])
+        assert_allclose([e.rest for e in other.elements], [e.rest for e in pair.elements])
 
 
 def test_normals_are_means_on_smooth_edges_and_those_of_each_side_on_folds():
@@ -79,7 +79,7 @@ def test_a_clamped_node_keeps_its_place_in_its_holder():
     assert_allclose(turn @ shells_frame(element, 3), shells_frame(element, 1), atol=1e-14)
 
 
-def moved(k, place, n=2):
+def with_node(k, place, n=2):
     nodes, quads = square(n)
     nodes[k] = place
     return nodes, quads
@@ -92,6 +92,8 @@ def with_quad(k, quad):
 
 
 NODES, QUADS = square()
+UNSYMMETRIC = np.eye(8)
+UNSYMMETRIC[0, 1] = 0.5
 WRONG = {
     "no mesh": ({"mesh": 3}, "must be a pair"),
     "flat nodes": ({"mesh": (NODES[:, :2], QUADS)}, "nodes has shape"),
@@ -103,22 +105,28 @@ WRONG = {
     "a node twice": ({"mesh": with_quad(0, [0, 3, 4, 4])}, "four different ones"),
     "a free node": ({"mesh": (np.vstack([NODES, [[5.0, 5, 5]]]), QUADS)}, "belongs to no element"),
     "winding": ({"mesh": with_quad(0, [0, 1, 4, 3])}, "opposite winding"),
-    "together": ({"mesh": moved(8, [0.5, 0.5, 0.0])}, "merge them"),
-    "inverted": ({"mesh": moved(4, [1.2, 1.2, 0.0])}, "is inverted"),
-    "reentrant": ({"mesh": moved(8, [0.7, 0.7, 0.0])}, "is inverted"),
-    "straight": ({"mesh": moved(8, [0.755, 0.755, 0.0])}, "is distorted"),
-    "warped": ({"mesh": moved(8, [1.0, 1.0, 1.0])}, "is warped"),
+    "together": ({"mesh": with_node(8, [0.5, 0.5, 0.0])}, "merge them"),
+    "an element twice": ({"mesh": (NODES, np.vstack([QUADS, QUADS[1:2]]))}, "same nodes"),
+    "inverted": ({"mesh": with_node(4, [1.2, 1.2, 0.0])}, "is inverted"),
+    "reentrant": ({"mesh": with_node(8, [0.7, 0.7, 0.0])}, "is inverted"),
+    "straight": ({"mesh": with_node(8, [0.755, 0.755, 0.0])}, "is distorted"),
+    "warped": ({"mesh": with_node(8, [1.0, 1.0, 1.0])}, "is warped"),
     "thickness": ({"thickness": 0.0}, "thickness"),
+    "thickness in mm": ({"thickness": 10.0}, "thinner than it is wide: give both in m"),
     "density": ({"density": -1.0}, "density"),
     "young": ({"young": 0.0}, "young"),
     "no young": ({"young": None}, "give both"),
     "poisson": ({"poisson": 0.6}, "Poisson's ratio"),
     "both": ({"section": np.eye(8)}, "takes the place"),
+    "unsymmetric": ({"section": UNSYMMETRIC, "young": None, "poisson": None}, r"at \(0, 1\)"),
     "section": ({"section": -np.eye(8), "young": None, "poisson": None}, "positive definite"),
     "name": ({"name": ""}, "name"),
     "clamped": ({"clamped": [9]}, "0 to 8"),
+    "a mask": ({"clamped": np.ones(9, bool)}, "flatnonzero"),
+    "ragged": ({"clamped": [[0], [1, 2]]}, "0 to 8"),
     "all clamped": ({"clamped": list(range(9))}, "may move"),
     "holder": ({"holder": 3}, "holder"),
+    "idle holder": ({"holder": lie_jax.Body("hub", 1.0, np.eye(3))}, "holds no nodes"),
     "normals": ({"normals": np.ones((3, 3))}, "normals"),
     "reversed": ({"normals": [[0.0, 0.0, -1.0]] * 9}, "60 degrees"),
 }
@@ -132,6 +140,36 @@ def test_wrong_surfaces_are_refused_by_name(given, words):
     }  # fmt: skip
     with pytest.raises(ValueError, match=words):
         shells.surface(**(plate | given))
+
+
+ELEMENT = surface((NODES, QUADS)).elements[0]
+REST = np.asarray(ELEMENT.rest)
+WRONG_ELEMENTS = {
+    "no area": ({"rest": np.zeros((6, 6))}, "spans no area"),
+    "clockwise": ({"rest": REST[[2, 3, 0, 1, 4, 5]]}, "spans no area"),
+    "turns": ({"rest": np.add(REST, [0, 0, 0, 2, 2, 2])}, "at most 3.0 rad"),
+    "no quaternions": ({"orientations": np.zeros((4, 4))}, "unit quaternion"),
+    "long quaternions": ({"orientations": np.ones((4, 4))}, "unit quaternion"),
+}
+
+
+@pytest.mark.parametrize("given, words", WRONG_ELEMENTS.values(), ids=WRONG_ELEMENTS)
+def test_wrong_elements_are_refused_by_name(given, words):
+    element = {"section": ELEMENT.section, "rest": REST}
+    with pytest.raises(ValueError, match=words):
+        shells.Shell("a", "b", "c", "d", **(element | given))
+
+
+def test_sections_in_single_precision_may_be_off_by_its_rounding():
+    turn = np.eye(8, dtype=np.float32)
+    turn[:2, :2] = [[0.6, 0.8], [-0.8, 0.6]]
+    section = turn.T @ np.asarray(ELEMENT.section, np.float32) @ turn
+    section[0, 1] *= 1.0 + 3e-7
+    shells.surface("s", (NODES, QUADS), 0.01, None, None, 1.0, section=section)
+
+
+def test_clamped_nodes_may_be_a_set():
+    assert len(surface((NODES, QUADS), clamped={0, 1}).nodes) == 7
 
 
 def test_nodes_of_a_slit_may_lie_together():
