@@ -26,6 +26,8 @@ from lie_jax.mechanics.flexible.deformation import Deformation
 from lie_jax.numerics.conversion import as_float
 
 _FRAMES = ("interface", "free")
+# rad, of an interface at the start: displacements are linear, and runs warn from 0.3 rad on.
+_LARGEST_TURN = 1.0
 _MOTION = (
     *("position", "orientation", "velocity", "omega_body"),
     *("amplitudes", "amplitude_rates", "check_inertia"),
@@ -187,6 +189,23 @@ class FlexibleBody(Body):
             where = f"FlexibleBody({self.name!r}).{name}"
             checks.shape(where, getattr(self, name), (m,), "one number for each mode")
             checks.finite(where, getattr(self, name))
+        self._check_size()
+
+    def _check_size(self) -> None:
+        """Raise for initial amplitudes in another unit, which no small displacements are."""
+        of = self.deformation
+        if checks.has_tracers(of.shifts, of.turns, self.nodes, self.amplitudes):
+            return
+        e, length = np.asarray(self.amplitudes), np.ptp(np.asarray(self.nodes), axis=0).max()
+        motions = (np.linalg.norm(np.asarray(x) @ e, axis=1) for x in (of.shifts, of.turns))
+        for name, shift, turn in zip(self.interfaces, *motions, strict=True):
+            if shift > length or turn > _LARGEST_TURN:
+                raise ValueError(
+                    f"FlexibleBody({self.name!r}).amplitudes move the interface {name!r} by "
+                    f"{shift:.3g} m and turn it by {turn:.3g} rad, and the body is {length:.3g} m "
+                    "long; displacements must be small: check the unit of amplitudes, m where the "
+                    "largest component of a mode is one."
+                )
 
     def __repr__(self):
         """Mass, size and lowest frequency, which show a mesh in wrong units."""

@@ -113,7 +113,7 @@ def _numbers(where: str, name: str, chosen: Any, nodes: Array, solid: SolidMesh 
             )
         return np.flatnonzero(inside)
     numbers = np.asarray(chosen)
-    count = len(nodes) if solid is None else solid.given
+    count = len(nodes) if solid is None else solid.first_added
     if numbers.dtype == bool and numbers.shape in ((count,), (len(nodes),)):
         return np.flatnonzero(numbers)
     if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):

@@ -117,7 +117,7 @@ def solve_held(kept: _Kept, of: Matrices, right: Array) -> Array:
     return jax.lax.custom_linear_solve(product, right, solve, symmetric=True)
 
 
-def lowest(kept: _Kept, of: Matrices) -> Array:
+def lowest_modes(kept: _Kept, of: Matrices) -> Array:
     """M-orthonormal modes (rows, m) of the lowest frequencies."""
 
     @jax.custom_jvp
@@ -127,7 +127,7 @@ def lowest(kept: _Kept, of: Matrices) -> Array:
             shift = reduction.shift(inner, mass) if kept.first < 0 else 0.0
             solve = reduction.solver(kept.operator.where, (inner - shift * mass).tocsc())
             span = kept.first, kept.last
-            shapes = reduction.lowest(kept.operator.where, inner, mass, span, solve, shift)
+            shapes = reduction.lowest_modes(kept.operator.where, inner, mass, span, solve, shift)
             # Orthonormal to rounding.
             lower = np.linalg.cholesky(shapes.T @ (mass @ shapes))
             return scipy.linalg.solve_triangular(lower, shapes.T, lower=True).T
@@ -142,7 +142,7 @@ def lowest(kept: _Kept, of: Matrices) -> Array:
         values = _ratios(kept, of, shapes)
         right = kept.inner(kept.operator.stiffness, change, shapes)
         right = kept.inner(kept.operator.mass, change, shapes) @ values - right
-        return shapes, _outside(kept, of, shapes, values, right)
+        return shapes, _change_outside(kept, of, shapes, values, right)
 
     return modes(of)
 
@@ -155,7 +155,7 @@ def _ratios(kept: _Kept, of: Matrices, shapes: Array) -> Array:
     return 0.5 * (values + values.T)
 
 
-def _outside(kept: _Kept, of: Matrices, shapes: Array, values: Array, right: Array) -> Array:
+def _change_outside(kept: _Kept, of: Matrices, shapes: Array, values: Array, right: Array) -> Array:
     """dΨ (rows, m) of a right side."""
     weighted = kept.inner(kept.operator.mass, of, shapes)
     rows = len(shapes)
@@ -178,12 +178,12 @@ def _outside(kept: _Kept, of: Matrices, shapes: Array, values: Array, right: Arr
         scale = abs(inner).max() / np.abs(border).max()
         border = scipy.sparse.csc_matrix(scale * border)
         right = np.concatenate([right[:rows] @ turn, scale * (turn.T @ right[rows:] @ turn)])
-        found = np.empty_like(right)
+        solution = np.empty_like(right)
         for k, square in enumerate(squares):
             matrix = scipy.sparse.bmat([[inner - square * mass, border], [border.T, None]])
-            found[:, k] = reduction.solver(kept.operator.where, matrix.tocsc())(right[:, k])
-        found = found @ turn.T
-        return np.concatenate([found[:rows], scale * turn @ found[rows:]])
+            solution[:, k] = reduction.solver(kept.operator.where, matrix.tocsc())(right[:, k])
+        solution = solution @ turn.T
+        return np.concatenate([solution[:rows], scale * turn @ solution[rows:]])
 
     # One array: all of it depends on the tangents, which transposition asks for.
     right = jnp.concatenate([right, jnp.zeros((kept.size, kept.size), right.dtype)])
@@ -208,7 +208,7 @@ def basis_of(
 ) -> Basis:
     """As that of `reduction`, of nodes (n, 3) and matrices that JAX traces."""
     operator, members = Operator(where, solid), list(interfaces.values())
-    make = _free if frame == "free" else _held
+    make = _free_modes if frame == "free" else _held_modes
     shapes = make(operator, nodes, of, members, modes)
     shapes = shapes @ _turn(operator, of, shapes)
     stiffness = shapes.T @ operator.stiffness(of, shapes)
@@ -216,10 +216,10 @@ def basis_of(
     for part in members:
         center = nodes[part].mean(axis=0)
         rigid = rigid_motions(nodes[part], center)
-        moved = jnp.linalg.solve(rigid.T @ rigid, rigid.T @ shapes[reduction.rows_of(part)])
+        motions = jnp.linalg.solve(rigid.T @ rigid, rigid.T @ shapes[reduction.rows_of(part)])
         points.append(center)
-        shifts.append(moved[:3])
-        turns.append(moved[3:])
+        shifts.append(motions[:3])
+        turns.append(motions[3:])
     return Basis(
         shapes.reshape(len(nodes), 3, -1),
         0.5 * (stiffness + stiffness.T),
@@ -227,7 +227,7 @@ def basis_of(
     )
 
 
-def _held(
+def _held_modes(
     operator: Operator, nodes: Array, of: Matrices, members: Sequence[np.ndarray], modes: int
 ) -> Array:
     fixed = np.concatenate([reduction.rows_of(part) for part in members])
@@ -236,23 +236,23 @@ def _held(
     bases = []
     for part in members[1:]:
         rows = reduction.rows_of(part)
-        moved = rigid_motions(nodes[part], nodes[part].mean(axis=0))
-        bases.append(jnp.zeros((3 * operator.n, 6), nodes.dtype).at[rows].set(moved))
+        motions = rigid_motions(nodes[part], nodes[part].mean(axis=0))
+        bases.append(jnp.zeros((3 * operator.n, 6), nodes.dtype).at[rows].set(motions))
     if bases:
         bases = [jnp.concatenate(bases, axis=1)]
         inner = solve_held(kept, of, -operator.stiffness(of, bases[0])[free])
         bases = [bases[0].at[free].set(inner)]
     if kept.size:
         whole = jnp.zeros((3 * operator.n, kept.size), nodes.dtype)
-        bases.append(whole.at[free].set(lowest(kept, of)))
+        bases.append(whole.at[free].set(lowest_modes(kept, of)))
     return jnp.concatenate(bases, axis=1)
 
 
-def _free(
+def _free_modes(
     operator: Operator, nodes: Array, of: Matrices, members: Sequence[np.ndarray], modes: int
 ) -> Array:
     kept = _Kept(operator, np.arange(3 * operator.n), -6, modes)
-    shapes = lowest(kept, of)[:, 6:]
+    shapes = lowest_modes(kept, of)[:, 6:]
     # Free of momentum: the frame floats.
     rigid = rigid_motions(nodes, nodes.mean(axis=0))
     weighted = operator.mass(of, rigid)
@@ -269,8 +269,8 @@ def _turn(operator: Operator, of: Matrices, shapes: Array) -> Array:
     half = jax.scipy.linalg.solve_triangular(lower, 0.5 * (stiffness + stiffness.T), lower=True)
     _, turn = jnp.linalg.eigh(jax.scipy.linalg.solve_triangular(lower, half.T, lower=True))
     turn = jax.scipy.linalg.solve_triangular(lower.T, turn, lower=False)
-    turned = shapes @ turn
-    largest = jnp.take_along_axis(turned, jnp.abs(turned).argmax(axis=0)[None], axis=0)
+    diagonal = shapes @ turn
+    largest = jnp.take_along_axis(diagonal, jnp.abs(diagonal).argmax(axis=0)[None], axis=0)
     return turn / largest
 
 
@@ -293,14 +293,14 @@ def spin(
     free = np.setdiff1d(np.arange(3 * operator.n), reduction.rows_of(held))
     kept = _Kept(operator, free, 0, 0)
     load = -operator.mass(of, spins.accelerations(nodes, jnp).reshape(3 * operator.n, -1))
-    moved = jnp.zeros_like(load).at[free].set(solve_held(kept, of, load[free]))
-    moved, found = moved.reshape(operator.n, 3, -1), []
+    displacements = jnp.zeros_like(load).at[free].set(solve_held(kept, of, load[free]))
+    displacements, matrices = displacements.reshape(operator.n, 3, -1), []
     for k in range(len(spins.PRODUCTS)):
-        stresses = finite_elements.stress(parts, material, moved[:, :, k], jnp)
+        stresses = finite_elements.stress(parts, material, displacements[:, :, k], jnp)
         across = finite_elements.stress_stiffness(parts, stresses, jnp)
         total = 0.0
         for part, matrix in zip(parts, across, strict=True):
-            own = modes[part.block.nodes]
-            total = total + jnp.einsum("eab,eaik,ebil->kl", matrix, own, own)
-        found.append(total)
-    return jnp.stack(found)
+            shapes = modes[part.block.nodes]
+            total = total + jnp.einsum("eab,eaik,ebil->kl", matrix, shapes, shapes)
+        matrices.append(total)
+    return jnp.stack(matrices)

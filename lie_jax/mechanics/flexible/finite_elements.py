@@ -159,11 +159,13 @@ def mass(parts: Sequence[Elements], of: Material, xp: Any = np) -> list[Array]:
     ]
 
 
-def stress(parts: Sequence[Elements], of: Material, moved: Array, xp: Any = np) -> list[Array]:
+def stress(
+    parts: Sequence[Elements], of: Material, displacements: Array, xp: Any = np
+) -> list[Array]:
     """Stress (e, q, 3, 3) of displacements (n, 3), Pa."""
     result = []
     for part in parts:
-        slope = xp.einsum("eka,eqkb->eqab", moved[part.block.nodes], part.gradients)
+        slope = xp.einsum("eka,eqkb->eqab", displacements[part.block.nodes], part.gradients)
         strain = 0.5 * (slope + xp.swapaxes(slope, 2, 3))
         trace = xp.einsum("eqaa->eq", strain)[:, :, None, None] * np.eye(3)[None, None]
         first, shear = (x[part.block.numbers].reshape(-1, 1, 1, 1) for x in (of.first, of.shear))

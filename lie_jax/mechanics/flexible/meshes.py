@@ -87,20 +87,20 @@ class Block(NamedTuple):
 class SolidMesh(NamedTuple):
     """Nodes (n, 3), m, elements, and named sets of nodes.
 
-    The nodes from the number `given` on were added: they lie at the means of `parents` (n - given,
-    8), numbers of nodes in which -1 stands for none. `oriented` tells whether an element whose
-    nodes have the other order is inside out.
+    The nodes from the number `first_added` on are no nodes of the mesh: they lie at the means of
+    their `parents` (k, 8), numbers of nodes in which -1 stands for none. `oriented` tells whether
+    an element whose nodes have the other order is inside out.
     """
 
     nodes: Array
     blocks: tuple[Block, ...]
     sets: dict[str, Array]
-    given: int
+    first_added: int
     parents: Array
     oriented: bool
 
     def places(self, nodes: Any, xp: Any) -> Any:
-        """All nodes (n, 3) from those of the mesh (given, 3)."""
+        """All nodes (n, 3) from those of the mesh (k, 3)."""
         if not len(self.parents):
             return nodes
         there = (self.parents >= 0)[:, :, None].astype(float)
@@ -113,7 +113,7 @@ class SolidMesh(NamedTuple):
         inside[members] = True
         inside[-1] = True
         added = inside[self.parents].all(axis=1) if len(self.parents) else np.zeros(0, bool)
-        return np.union1d(members, self.given + np.flatnonzero(added))
+        return np.union1d(members, self.first_added + np.flatnonzero(added))
 
 
 def library(where: str, name: str) -> Any:
@@ -305,7 +305,7 @@ def _quadratic_mesh(solid: SolidMesh) -> SolidMesh:
             keys.append(key)
             sizes.append(len(key))
     parents, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    columns = iter(np.split(solid.given + inverse.ravel(), np.cumsum(sizes)[:-1]))
+    columns = iter(np.split(solid.first_added + inverse.ravel(), np.cumsum(sizes)[:-1]))
     blocks = []
     for block in solid.blocks:
         if block.kind not in _QUADRATIC:
@@ -315,7 +315,9 @@ def _quadratic_mesh(solid: SolidMesh) -> SolidMesh:
         count = len(KINDS[kind].parents) - len(_CORNERS[block.kind])
         added = [next(columns) for _ in range(count)]
         blocks.append(Block(kind, block.numbers, np.column_stack([block.nodes, *added])))
-    quadratic = SolidMesh(solid.nodes, tuple(blocks), {}, solid.given, parents, solid.oriented)
+    quadratic = SolidMesh(
+        solid.nodes, tuple(blocks), {}, solid.first_added, parents, solid.oriented
+    )
     quadratic = quadratic._replace(nodes=quadratic.places(solid.nodes, np))
     return quadratic._replace(sets={key: quadratic.fill(x) for key, x in solid.sets.items()})
 
@@ -323,7 +325,9 @@ def _quadratic_mesh(solid: SolidMesh) -> SolidMesh:
 def move_nodes(where: str, solid: SolidMesh, nodes: Any) -> Any:
     """All nodes (n, 3) from other places of the mesh's own, which JAX may trace."""
     nodes = as_float(nodes)
-    checks.shape(f"{where}: nodes=", nodes, (solid.given, 3), "places of the nodes of mesh=, m")
+    checks.shape(
+        f"{where}: nodes=", nodes, (solid.first_added, 3), "places of the nodes of mesh=, m"
+    )
     checks.finite(f"{where}: nodes=", nodes)
     if checks.has_tracers(nodes):
         return solid.places(nodes, jnp)

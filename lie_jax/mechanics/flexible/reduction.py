@@ -190,9 +190,9 @@ def interface_modes(where: str, model: Model, interfaces: Sequence[Array], modes
     if modes > held:
         mass = model.whole_mass[free][:, free]
         vibrations = np.zeros((3 * len(model.nodes), modes - held))
-        vibrations[free] = lowest(where, inner, mass, (held, modes), solve)
+        vibrations[free] = lowest_modes(where, inner, mass, (held, modes), solve)
         columns.append(vibrations)
-    return _diagonal(where, model, np.hstack(columns))
+    return _diagonal_modes(where, model, np.hstack(columns))
 
 
 def free_modes(where: str, model: Model, modes: int) -> Array:
@@ -200,8 +200,8 @@ def free_modes(where: str, model: Model, modes: int) -> Array:
     mass = model.whole_mass
     below = shift(model.stiffness, mass)
     solve = solver(where, (model.stiffness - below * mass).tocsc())
-    shapes = lowest(where, model.stiffness, mass, (-6, modes), solve, below)
-    return _diagonal(where, model, shapes)[:, 6:]
+    shapes = lowest_modes(where, model.stiffness, mass, (-6, modes), solve, below)
+    return _diagonal_modes(where, model, shapes)[:, 6:]
 
 
 def shift(stiffness: Any, mass: Any) -> float:
@@ -220,7 +220,7 @@ def solver(where: str, matrix: Any) -> Any:
         ) from error
 
 
-def lowest(
+def lowest_modes(
     where: str, stiffness: Any, mass: Any, span: tuple[int, int], solve: Any, shift: float = 0.0
 ) -> Array:
     """Eigenvectors (rows, count) of the lowest frequencies: modes number `span[0]` to `span[1]`."""
@@ -262,7 +262,7 @@ def _check_cut(where: str, values: Array, first: int, modes: int) -> None:
     )
 
 
-def _diagonal(where: str, model: Model, shapes: Array) -> Array:
+def _diagonal_modes(where: str, model: Model, shapes: Array) -> Array:
     """Modes of the same span with diagonal stiffness and mass, the largest displacement one."""
     matrices = model.stiffness, model.whole_mass
     stiffness, mass = (shapes.T @ (matrix @ shapes) for matrix in matrices)

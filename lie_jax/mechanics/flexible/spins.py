@@ -26,12 +26,12 @@ PRODUCTS = (0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (2, 0)
 
 def accelerations(places: Any, xp: Any = np) -> Any:
     """ω × (ω × x) (n, 3, 6) at places (n, 3), for one of each of the six products."""
-    found = []
+    columns = []
     for a, b in PRODUCTS:
         product = np.zeros((3, 3))
         product[a, b] = product[b, a] = 1.0
-        found.append(places @ (product - np.trace(product) * np.eye(3)))
-    return xp.stack(found, axis=2)
+        columns.append(places @ (product - np.trace(product) * np.eye(3)))
+    return xp.stack(columns, axis=2)
 
 
 def stiffness(
@@ -47,17 +47,17 @@ def stiffness(
     if held is None:
         moment = (model.mass @ model.nodes).sum(axis=0)
         center = moment / model.mass.sum()
-        moved = _free(where, model, accelerations(model.nodes - center))
+        displacements = _free_displacements(where, model, accelerations(model.nodes - center))
     else:
-        moved = _held(where, model, accelerations(model.nodes), held)
-    found = []
+        displacements = _held_displacements(where, model, accelerations(model.nodes), held)
+    matrices = []
     for k in range(len(PRODUCTS)):
-        stresses = finite_elements.stress(parts, of, moved[:, :, k])
+        stresses = finite_elements.stress(parts, of, displacements[:, :, k])
         across = finite_elements.stress_stiffness(parts, stresses)
         matrix = finite_elements.sparse_matrix([part.block for part in parts], across, n)
         loaded = (matrix @ modes.reshape(n, -1)).reshape(modes.shape)
-        found.append(np.einsum("iak,ial->kl", modes, loaded))
-    return np.array(found).reshape(len(PRODUCTS), m, m)
+        matrices.append(np.einsum("iak,ial->kl", modes, loaded))
+    return np.array(matrices).reshape(len(PRODUCTS), m, m)
 
 
 def _loads(model: reduction.Model, accelerated: Array) -> Array:
@@ -65,16 +65,18 @@ def _loads(model: reduction.Model, accelerated: Array) -> Array:
     return -(model.mass @ accelerated.reshape(n, -1)).reshape(3 * n, -1)
 
 
-def _held(where: str, model: reduction.Model, accelerated: Array, held: Array) -> Array:
+def _held_displacements(
+    where: str, model: reduction.Model, accelerated: Array, held: Array
+) -> Array:
     n = len(model.nodes)
     free = np.setdiff1d(np.arange(3 * n), reduction.rows_of(held))
-    moved = np.zeros((3 * n, accelerated.shape[2]))
+    displacements = np.zeros((3 * n, accelerated.shape[2]))
     solve = reduction.solver(where, model.stiffness[free][:, free].tocsc())
-    moved[free] = solve(_loads(model, accelerated)[free])
-    return moved.reshape(n, 3, -1)
+    displacements[free] = solve(_loads(model, accelerated)[free])
+    return displacements.reshape(n, 3, -1)
 
 
-def _free(where: str, model: reduction.Model, accelerated: Array) -> Array:
+def _free_displacements(where: str, model: reduction.Model, accelerated: Array) -> Array:
     """Displacements of the free body, whose rigid acceleration balances the load."""
     n = len(model.nodes)
     rigid = reduction.rigid_motions(model.nodes, model.nodes.mean(axis=0))

@@ -146,6 +146,7 @@ REFUSED = {
     "NaN in modes": (lambda: {"modes": np.full((20, 3, 1), np.nan)}, "modes= is nan at index"),
     "damping": (lambda: {"damping_time": -1e-3}, "damping_time= is -0.001"),
     "amplitudes": (lambda: {"amplitudes": [np.nan] * 8}, ".amplitudes is nan at index (0,)"),
+    "amplitudes in mm": (lambda: {"amplitudes": [5.0] * 8}, "check the unit of amplitudes"),
     "few modes": (lambda: {"modes": 5}, "modes= is 5; it must be 6 at least"),
     "rigid modes": (
         lambda: {"modes": reduction.rigid_motions(MESH.nodes, np.zeros(3))[:, :2]},
