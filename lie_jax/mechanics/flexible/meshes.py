@@ -168,7 +168,8 @@ def _read_file(where: str, path: Path) -> Any:
             f"{where}: meshio does not read the file {str(path)!r} "
             f"({words or type(error).__name__}); it must be a mesh in a format that its ending "
             "names: save it as .msh of Gmsh 4.1, .vtu, .bdf or .inp, or read it by "
-            "meshio.read(path, file_format=) and give that mesh."
+            "meshio.read(path, file_format=) and give that mesh; in Gmsh's files all surfaces and "
+            "volumes need a physical group, or none has one."
         ) from error
 
 
