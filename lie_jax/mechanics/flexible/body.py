@@ -160,9 +160,9 @@ class FlexibleBody(Body):
           axis through the body frame's origin with the first interface held; with `frame="free"`
           about an axis through the centre of mass.
 
-        `density`, `young`, `poisson` and `nodes` may be traced by JAX: derivatives go through the
-        reduction, exactly, also where modes have equal frequencies. Amplitudes then have another
-        meaning from value to value, the motion of the body has not.
+        `density`, `young`, `poisson` and `nodes` may be traced by JAX, in double precision:
+        derivatives go through the reduction, exactly, also where modes have equal frequencies.
+        Amplitudes then have another meaning from value to value, the motion of the body has not.
 
         `print(body)` shows mass, size and lowest frequency, and with them a mesh in mm. Raises
         `ImportError` without these libraries; `FileNotFoundError`; `ValueError` for files that

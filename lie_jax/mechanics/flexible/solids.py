@@ -69,6 +69,13 @@ def _reduce_traced(
     matrices = differentiable.Matrices(
         finite_elements.stiffness(parts, of, jnp), finite_elements.mass(parts, of, jnp)
     )
+    if matrices.stiffness[0].dtype != np.dtype(float):
+        raise ValueError(
+            f"{where}: the material or nodes= are traced by JAX in single precision, in which the "
+            "small strains of bending drown in the stiffness of the elements: call "
+            "lie_jax.configure() for double precision, or make the body of known numbers and "
+            "differentiate by the factors of FlexibleBody.scale(mass=, stiffness=)."
+        )
     basis = differentiable.basis_of(where, solid, nodes, matrices, members, int(modes), frame)
     operator, n = differentiable.Operator(where, solid), len(solid.nodes)
     weighted = operator.mass(matrices, nodes.reshape(-1, 1)).reshape(n, 3)

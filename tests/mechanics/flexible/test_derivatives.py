@@ -143,6 +143,12 @@ def test_what_cannot_be_traced_is_refused():
     shapes = np.ones((len(MESH.p.T), 3, 2))
     with pytest.raises(ValueError, match="modes= is an array, and the material or nodes= are"):
         jax.make_jaxpr(lambda x: _body(x, modes=shapes))(np.zeros(5))
+    # A lowest frequency of the bar squared would be off by a quarter.
+    with (
+        jax.enable_x64(False),
+        pytest.raises(ValueError, match="are traced by JAX in single precision"),
+    ):
+        jax.make_jaxpr(_body)(np.zeros(5, np.float32))
     with pytest.raises(ValueError, match=r"nodes= has shape|nodes=.*shape"):
         lie_jax.FlexibleBody.from_mesh(
             "bar",
