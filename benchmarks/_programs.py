@@ -214,7 +214,7 @@ def programs() -> dict[str, Program]:
         **six_bars,
         "beam of 8, generalized-α": Program(_of(beam, implicit, dt=1e-2), 500.0, (gradient,)),
         "beam of 8, order 4, generalized-α": Program(
-            _of(beam_of_order_4, implicit, dt=1e-2), 500.0, (result,)
+            _of(beam_of_order_4, implicit, dt=1e-2), 500.0, both
         ),
         "flexible slider-crank, generalized-α": Program(
             _of(flexible, implicit, dt=1e-5), flexible_crank.YOUNG, both

@@ -158,12 +158,12 @@ class Beam(AbstractPairForce):
     @override
     def leaves_range(self, t, poses, velocities):
         """Whether the element turns by more than the logarithm of its rotation can show, or is
-        pressed through itself, or has no strains of least energy.
+        pressed through itself.
         """
         between = self._screw(poses)
         turns = small.dot(between.phi, between.phi) > _LARGEST_TURN**2
         pressed = small.dot(between.twist[:3], self.rest_strain[:3]) <= 0.0
-        return turns | pressed | self._law.misses_minimum(self._numbers, between.twist)
+        return turns | pressed
 
     @override
     def derivatives(self, t, poses, velocities, u):
