@@ -85,8 +85,8 @@ class BeamInertia(AbstractInertia):
 
     @override
     def mass_moment(self, poses):
-        positions = self._nodes(poses).position
-        return self.mass * self.length * jnp.sum(_PARTS * positions, axis=1)
+        nodes = self._nodes(poses)
+        return self.mass * jnp.sum(self._parts(nodes) * nodes.position, axis=1)
 
     def _nodes(self, poses: Poses) -> "_Nodes":
         bodies = _stack(pose.rotation for pose in poses)
@@ -113,11 +113,15 @@ class BeamInertia(AbstractInertia):
         rates = middle.rates(nodes.middle, linear, omega)
         return nodes, _Moving(rates, _append(linear, rates.linear), _append(omega, rates.omega))
 
+    def _parts(self, nodes: "_Nodes") -> Array:
+        """Lengths (1, 3) of the sections, m."""
+        return self.length * jnp.asarray(_PARTS, nodes.position.dtype)
+
     def _on_bodies(self, nodes: "_Nodes", force: Array, moment: Array) -> Array:
         """Hybrid wrenches (2, 6) from inertial forces and moments (3, 3) of unit length on all
         sections.
         """
-        parts = self.length * _PARTS
+        parts = self._parts(nodes)
         force, moment = parts * force, parts * moment
         forces, moments = middle.pull_back(nodes.middle, force[:, 2], moment[:, 2])
         forces = forces + force[:, :2]

@@ -110,6 +110,23 @@ def test_wrenches_are_lagrange_s_of_the_sections_energy():
         close(*pair)
 
 
+def test_single_precision_stays_single():
+    element, *motion = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), random_element())
+
+    def all_of(poses, velocities, accelerations, gravity):
+        changes = jnp.ones((2, 18, 1), jnp.float32)
+        at = poses, velocities, accelerations, gravity
+        return (
+            element.wrenches(*at),
+            element.derivatives(*at, changes),
+            element.momentum(poses, velocities),
+            element.mass_moment(poses),
+        )
+
+    for value in jax.tree.leaves(jax.eval_shape(all_of, *motion)):
+        assert value.dtype == jnp.float32
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("formulation", [lie_jax.SE3(), lie_jax.R3SO3()])
 def test_blocks_are_derivatives_and_laws_of_balance_hold(formulation):
