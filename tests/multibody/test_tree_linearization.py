@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
+from lie_jax.multibody.minimal import linearization
 from lie_jax.systems.system import AbstractSystem
 from tests import mechanisms
 
@@ -154,3 +155,25 @@ def test_matrices_are_derivatives_of_the_residual(name):
     for a, b in zip(evaluated(*single)[0], got, strict=True):
         assert a.dtype == jnp.float32
         assert_allclose(a, b, rtol=0, atol=SINGLE_ROUNDING * np.max(np.abs(b)))
+
+
+def test_frames_and_velocities_of_a_mesh_are_paired_once(monkeypatch):
+    """Searches for each pair took minutes for the free nodes of a shell of 40 elements."""
+    nodes = np.asarray([[i, j, 0.0] for i in range(4) for j in range(3)])
+    first = np.asarray([3 * i + j for i in range(3) for j in range(2)])
+    quads = np.stack([first, first + 3, first + 4, first + 1], axis=1)
+    sheet = lie_jax.shells.surface("s", (nodes, quads), 0.01, 1e7, 0.3, 1e3)
+    mechanism = lie_jax.Mechanism(sheet.nodes, forces=sheet.elements)
+    system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    searches = []
+    before = linearization._before
+    monkeypatch.setattr(
+        linearization, "_before", lambda *given: (searches.append(given), before(*given))[1]
+    )
+    linearization._movers.cache_clear()
+    still = jnp.zeros(system.nv)
+    jax.eval_shape(
+        lambda q: system.linearization(T, q, still, still, jnp.zeros(0), None).dense().stiffness,
+        state.q,
+    )
+    assert len(searches) == len(nodes)

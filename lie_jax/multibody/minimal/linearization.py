@@ -8,6 +8,7 @@ Mansard (2018), "Analytical derivatives of rigid body dynamics algorithms", in w
 """
 
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -150,8 +151,8 @@ class Forces(eqx.Module):
                 for slot, wrenches in enumerate(self._changes(group, pairs, moved, velocities)):
                     acting += ((group.bodies[slot][element], column) for element, column in pairs)
                     values.append(wrenches)
-        movers = {body: self._movers(body) for body, _ in acting}
-        if not any(movers.values()):
+        movers = _movers(self.tree, self.branches.owners)
+        if not any(movers[body] for body, _ in acting):
             return None
         changes = jnp.concatenate(values)
         entries = [
@@ -171,28 +172,17 @@ class Forces(eqx.Module):
         owned = gather.pick(self.branches.owners, beyond)
         return jnp.sum(columns.T[:, :, None] * owned, axis=1)
 
-    def _movers(self, body: int) -> list[int]:
-        """Velocities that move a frame."""
-        return [column for column in range(len(self.branches.owners)) if self._moves(body, column)]
-
-    def _moves(self, body: int, column: int) -> bool:
-        """Whether a velocity moves a frame."""
-        if body < 0:
-            return False
-        owner = self.branches.owners[column]
-        return owner == body or owner in _before(self.tree, body)
-
     def _pairs(self, group: Connected) -> list[tuple[int, int]]:
         """Numbers of elements and of the velocities that change their wrenches."""
-        pairs = []
+        movers, pairs = _movers(self.tree, self.branches.owners), []
         for element in range(group.count):
-            bodies = [slot[element] for slot in group.bodies]
-            for column in range(len(self.branches.owners)):
-                moves = [self._moves(body, column) for body in bodies]
-                # A velocity that moves all bodies of an element together does not change its
-                # wrenches between them.
-                if any(moves) and not (group.element.is_relative and all(moves)):
-                    pairs.append((element, column))
+            by_body = [movers[slot[element]] for slot in group.bodies]
+            columns = set().union(*by_body)
+            # A velocity that moves all bodies of an element together does not change its wrenches
+            # between them.
+            if group.element.is_relative:
+                columns.difference_update(set(by_body[0]).intersection(*by_body[1:]))
+            pairs += ((element, column) for column in sorted(columns))
         return pairs
 
     def _changes(
@@ -214,8 +204,9 @@ class Forces(eqx.Module):
         inputs = stacking.own_inputs(group, self.u)
         inputs = None if inputs is None else inputs[rows]
         dtype = moved.dtype
+        movers = _movers(self.tree, self.branches.owners)
         masks = jnp.asarray(
-            [[float(self._moves(b[e], c)) for b in group.bodies] for e, c in pairs], dtype
+            [[float(c in movers[b[e]]) for b in group.bodies] for e, c in pairs], dtype
         )
         arms = jnp.stack([gather.pick(slot, self.arm) for slot in chosen.bodies], axis=1)
         index = np.asarray(columns)
@@ -256,6 +247,19 @@ def velocity_matrices(inertia: Float[Array, "6 6 n"], twist: Float[Array, "6 n"]
     turned = small.matmul(inertia, small.block_2x2(spin, small.hat(v), none, spin))
     force, moment = map(small.hat, small.matvec(inertia, twist).reshape(2, 3, -1))
     return -small.transpose(turned) - turned - small.block_2x2(none, force, force, moment)
+
+
+@functools.lru_cache(maxsize=64)
+def _movers(tree: Tree, owners: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+    """Velocities that move each frame; none moves the ground, -1."""
+    by_owner: dict[int, list[int]] = {}
+    for column, owner in enumerate(owners):
+        by_owner.setdefault(owner, []).append(column)
+    frames = range(tree.bases + len(tree.nearer))
+    return {-1: ()} | {
+        frame: tuple(sorted(k for x in {frame, *_before(tree, frame)} for k in by_owner.get(x, ())))
+        for frame in frames
+    }
 
 
 def _before(tree: Tree, body: int) -> set[int]:
