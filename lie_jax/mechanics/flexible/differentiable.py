@@ -94,7 +94,11 @@ class _Kept(NamedTuple):
 
 def _on_host(function: Callable, shape: tuple[int, ...], dtype: Any, *values: Any) -> Array:
     def call(*values: Any) -> np.ndarray:
-        return np.asarray(function(*jax.tree.map(np.asarray, values)), dtype)
+        values = jax.tree.map(np.asarray, values)
+        if not all(np.isfinite(x).all() for x in jax.tree.leaves(values)):
+            # One of many variants may be none; SciPy would raise, and end all of them.
+            return np.full(shape, np.nan, dtype)
+        return np.asarray(function(*values), dtype)
 
     result = jax.ShapeDtypeStruct(shape, dtype)
     return jax.pure_callback(call, result, *values, vmap_method="sequential")

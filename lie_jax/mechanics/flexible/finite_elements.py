@@ -9,6 +9,7 @@ Source: Zienkiewicz, Taylor, "The finite element method" (2000), volume 1.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
@@ -52,7 +53,7 @@ def material(density: Array, young: Array, poisson: Array) -> Material:
 
 def material_of(where: str, solid: SolidMesh, *constants: Any) -> Material:
     """Isotropic material from density, Young's modulus and Poisson's number, checked; traced ones
-    are taken as they are.
+    out of bounds are NaN, so that no run with them is successful.
     """
     count, constants_of = sum(len(block.numbers) for block in solid.blocks), []
     rules = (
@@ -68,7 +69,9 @@ def material_of(where: str, solid: SolidMesh, *constants: Any) -> Material:
                 f"{where}: {name}= has the shape {np.shape(value)}; it must be one number, or one "
                 f"for each of {count} elements."
             )
-        if not checks.has_tracers(value):
+        if checks.has_tracers(value):
+            value = jnp.where((value > low) & (value < high), value, jnp.nan)
+        else:
             value = np.asarray(value, float)
             bad = np.flatnonzero(~((value > low) & (value < high)))
             if len(bad):
@@ -109,17 +112,25 @@ def _block(
     one, two, three = (tangents[:, :, i] for i in range(3))
     across = [xp.cross(two, three), xp.cross(three, one), xp.cross(one, two)]
     volume = (one * across[0]).sum(axis=-1)
+    sign = np.ones(len(volume)) if solid.oriented else xp.sign(volume[:, 0])
+    quality = _quality(volume * sign[:, None], tangents, xp)
     if xp is np:
-        sign = np.ones(len(volume)) if solid.oriented else np.sign(volume[:, 0])
-        _check(where, block, volume * sign[:, None], tangents)
+        _check(where, block, quality)
+    else:
+        # As a material out of bounds.
+        volume = xp.where((quality < _FLAT)[:, None], xp.nan, volume)
     normals = xp.stack(across, axis=2) / volume[:, :, None, None]
     gradients = xp.einsum("qki,eqia->eqka", slopes, normals)
     return Elements(block, values, gradients, xp.abs(volume) * weights[None])
 
 
-def _check(where: str, block: Block, volume: Array, tangents: Array) -> None:
-    box = np.linalg.norm(tangents, axis=-1).prod(axis=-1)
-    quality = np.where(box > 0.0, volume / np.where(box > 0.0, box, 1.0), 0.0).min(axis=1)
+def _quality(volume: Array, tangents: Array, xp: Any) -> Array:
+    """Least volume (e,) of each element against that of a box with edges as long."""
+    box = xp.prod((tangents**2).sum(axis=-1), axis=-1) ** 0.5
+    return xp.where(box > 0.0, volume / xp.where(box > 0.0, box, 1.0), 0.0).min(axis=1)
+
+
+def _check(where: str, block: Block, quality: Array) -> None:
     bad = np.flatnonzero(quality < _FLAT)
     if not len(bad):
         return

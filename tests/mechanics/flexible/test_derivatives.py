@@ -7,6 +7,7 @@ import pytest
 import skfem
 
 import lie_jax
+from lie_jax.mechanics.flexible import differentiable, finite_elements, meshes
 
 # A square bar, whose bending modes are double; one half of it gets another material.
 SIDE = np.array([-0.005, 0.005])
@@ -135,6 +136,43 @@ def test_traced_meshes_have_the_modes_of_known_ones():
     np.testing.assert_allclose(traced.frequencies, known.frequencies, rtol=1e-7)
     np.testing.assert_allclose(traced.mass, known.mass, rtol=1e-12)
     np.testing.assert_allclose(traced.inertia, known.inertia, rtol=1e-9, atol=1e-15)
+
+
+def test_traced_numbers_out_of_bounds_are_no_number():
+    solid = meshes.read("mesh", MESH, 1)
+
+    @jax.jit
+    def constants(young, poisson, stretch):
+        of = finite_elements.material_of("mesh", solid, 7800.0, young, poisson)
+        nodes = solid.nodes * jnp.stack([jnp.ones(()), jnp.ones(()), stretch])[None]
+        return of, finite_elements.elements("mesh", solid, nodes, jnp)[0].volumes
+
+    of, volumes = constants(2.1e11, 0.3, 1.0)
+    assert all(np.isfinite(x).all() for x in (*of, volumes))
+    of, volumes = constants(-1.0, 0.3, 0.0)
+    assert np.isfinite(of.density).all() and np.isnan(of.shear).all()
+    assert np.isnan(volumes).all()
+    of, _ = constants(2.1e11, 0.5, 1.0)
+    assert np.isnan(of.first).all()
+    # SciPy gets no NaN, on which it would end all variants of a sweep.
+    kept = differentiable._Kept(None, np.arange(3), 0, 0)
+    wrong = differentiable.Matrices((jnp.full((1, 1, 3, 1, 3), jnp.nan),), (jnp.ones((1, 1, 1)),))
+    assert np.isnan(differentiable._on_host(_fail, (3,), float, kept.rows * 1.0, wrong)).all()
+
+
+@pytest.mark.full
+def test_a_variant_that_is_no_body_harms_no_other():
+    def stiffness(change):
+        return _body(change, modes=6).deformation.stiffness[0, 0]
+
+    changes = jnp.zeros((3, 5)).at[1, 0].set(-2.0)
+    first, wrong, last = jax.jit(jax.vmap(stiffness))(changes)
+    assert np.isnan(wrong) and np.isfinite(first)
+    np.testing.assert_allclose(first, last, rtol=1e-12)
+
+
+def _fail(*_):
+    raise AssertionError
 
 
 def test_what_cannot_be_traced_is_refused():
