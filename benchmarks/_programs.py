@@ -195,6 +195,9 @@ def programs() -> dict[str, Program]:
     def flexible(young):
         return flexible_crank.build(young)
 
+    def flexible_in_joints(young):
+        return lie_jax.assemble(flexible_crank.mechanism(young), minimal)
+
     def legged(mass):
         return quadruped.build(trunk_mass=mass)
 
@@ -218,6 +221,9 @@ def programs() -> dict[str, Program]:
         ),
         "flexible slider-crank, generalized-α": Program(
             _of(flexible, implicit, dt=1e-5), flexible_crank.YOUNG, both
+        ),
+        "flexible slider-crank, Minimal, generalized-α": Program(
+            _of(flexible_in_joints, implicit, dt=1e-5), flexible_crank.YOUNG, both
         ),
         "chain of 16, generalized-α": Program(
             _of(lambda mass: chain.build(n=16, mass=mass), implicit), 1.0, (gradient,)

@@ -79,10 +79,8 @@ def rod(young: Numbers = YOUNG) -> Deformation:
     return Deformation(**known, damping=None, spin=None)
 
 
-def build(
-    young: Numbers = YOUNG,
-) -> tuple[RigidBodySystem, lie_jax.State]:
-    """The mechanism with angles as coordinates, which count turns, and its initial state."""
+def mechanism(young: Numbers = YOUNG) -> lie_jax.Mechanism:
+    """Crank, rod and slider, with a driver that turns the crank."""
     deformation, flat = rod(young), 1e-4
     about_center = ROD_INERTIA - ROD_MASS * ROD**2 / 4
     crank = lie_jax.Body(
@@ -120,8 +118,14 @@ def build(
         lie_jax.GenericJoint("slider", "rod.slider", ("x", "y"), (PIN, 0.0, 0.0)),
         lie_jax.JointDriver(pivot, value=lambda t: RATE * t),
     ]
-    mechanism = lie_jax.Mechanism([crank, connecting, slider], joints, gravity=(0, 0, 0))
-    return lie_jax.assemble(mechanism, lie_jax.TaitBryan())
+    return lie_jax.Mechanism([crank, connecting, slider], joints, gravity=(0, 0, 0))
+
+
+def build(
+    young: Numbers = YOUNG,
+) -> tuple[RigidBodySystem, lie_jax.State]:
+    """The mechanism with angles as coordinates, which count turns, and its initial state."""
+    return lie_jax.assemble(mechanism(young), lie_jax.TaitBryan())
 
 
 def readings(system: RigidBodySystem, q: Float[Array, " nq"]) -> tuple[Float[Array, ""], ...]:

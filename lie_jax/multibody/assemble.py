@@ -12,9 +12,9 @@ from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.mechanism import Mechanism, attach_elements, labels
 from lie_jax.multibody import stacking
-from lie_jax.multibody.absolute.flexible import initial_amplitudes, stack_flexible
 from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.multibody.coordinates.base import AbstractCoordinates, AbstractFormulation
+from lie_jax.multibody.flexible import initial_amplitudes, stack_flexible
 from lie_jax.multibody.minimal import assembly as minimal
 from lie_jax.multibody.minimal.formulation import Minimal
 from lie_jax.multibody.minimal.system import TreeSystem

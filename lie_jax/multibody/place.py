@@ -49,7 +49,8 @@ def place(
     fit best. Then they and floating bodies move until the loops are closed, by the least change in
     the kinetic-energy norm; joints that are named keep their coordinates. From a rough pose,
     therefore, `place(place(mechanism, guesses, close=False), exact)`. Where loops do not close from
-    there, random starts around it are tried, always the same ones.
+    there, random starts around it are tried, always the same ones. Flexible bodies stay bent by
+    their initial amplitudes.
 
     Returns a new `Mechanism` with position and orientation of its bodies, without velocities;
     differentiable. Raises `ValueError` for labels and values that are no coordinates of a joint,

@@ -210,8 +210,6 @@ def test_names_of_interfaces_are_those_of_frames():
     assert system.owner(3 * 6 + MODES) == "the amplitudes of body 'other'"
     with pytest.raises(ValueError, match=r"the names are 'bar', 'bar\.left', 'bar\.right'"):
         lie_jax.Mechanism([_bar()], [lie_jax.RigidJoint("ground", "bar.middle")])
-    with pytest.raises(ValueError, match="flexible"):
-        lie_jax.assemble(_mechanism(), lie_jax.Minimal())
 
 
 def test_readings_are_those_of_each_body():

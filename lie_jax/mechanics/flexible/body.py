@@ -50,8 +50,7 @@ class FlexibleBody(Body):
     the nodes of a mesh, Pa, None without.
 
     Displacements are small: they are linear in the amplitudes, and so is the force of elasticity. A
-    body that bends far is a chain of several, or a `lie_jax.beams.line`. Mechanisms with flexible
-    bodies have absolute coordinates, all formulations but `lie_jax.Minimal()`.
+    body that bends far is a chain of several, or a `lie_jax.beams.line`.
     Source: Shabana, "Dynamics of multibody systems" (2013); Craig, Bampton, "Coupling of
     substructures for dynamic analyses" (1968).
     """

@@ -86,6 +86,15 @@ def columns(at: Interface, body: BodyPose, amplitudes: Amplitudes) -> Columns:
     return jnp.concatenate([jnp.concatenate(x, axis=1) for x in (linear, angular)])
 
 
+def relative_columns(at: Interface, amplitudes: Amplitudes) -> Columns:
+    """Motion of an interface's frame in its body for unit rates of amplitudes (6, m), body axes:
+    the velocity of the point of the frame that is at the body's origin, and angular velocity.
+    """
+    arm, rotation, differential = _bent(at, amplitudes)
+    angular = small.matmul(rotation, small.matmul(differential.T, at.turns))
+    return jnp.concatenate([at.shifts + small.matmul(small.hat(arm), angular), angular])
+
+
 def change_of_velocity(
     at: Interface, body: BodyPose, moving: BodyVelocity, amplitudes: Amplitudes, rates: Amplitudes
 ) -> Columns:

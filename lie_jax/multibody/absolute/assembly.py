@@ -9,8 +9,7 @@ from jaxtyping import Array
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody.absolute import elements, flexible_blocks, inertias
 from lie_jax.multibody.absolute.attachments import Attachments
-from lie_jax.multibody.absolute.flexible import moving_bodies
-from lie_jax.multibody.absolute.flexible_blocks import BlockMatrices, Frames
+from lie_jax.multibody.absolute.flexible_blocks import BlockMatrices, Frames, moving_bodies
 from lie_jax.multibody.absolute.linearization import ElementLinearization
 from lie_jax.multibody.system import Instant
 

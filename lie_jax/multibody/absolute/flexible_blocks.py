@@ -15,9 +15,10 @@ from lie_jax.mechanics.flexible import deformation, interfaces
 from lie_jax.mechanics.flexible.deformation import ForceMatrices
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody.absolute.attachments import Attachments, Matrices
-from lie_jax.multibody.absolute.flexible import Flexibility, FlexibleGroup, Moving
+from lie_jax.multibody.absolute.elements import Motion
 from lie_jax.multibody.absolute.layout import Layout
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.flexible import Flexibility, FlexibleGroup, Moving
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces import derivatives
@@ -50,6 +51,19 @@ def frames_of(space: AbstractCoordinates, q: Array, v: Array, acceleration: Arra
         return Frames(by_velocity[:6], along[:6], along[6:], by_velocity[6:])
 
     return jax.vmap(at, out_axes=-1)(q, v, acceleration)
+
+
+def moving_bodies(
+    space: AbstractCoordinates,
+    gravity: Float[Array, "3"],
+    motion: Motion,
+    amplitudes: tuple[Array, Array, Array],
+) -> Moving:
+    """Motion of all bodies as flexible ones need it; `amplitudes` are e, ė and ë."""
+    rotation, (_, omega) = motion.pose.rotation, motion.velocity
+    linear, angular = jax.vmap(space.hybrid_acceleration)(rotation, *motion[:3])
+    # Gravity equals an upward acceleration of the frame.
+    return Moving(rotation, omega, linear - gravity[None], angular, *amplitudes)
 
 
 def table(flexibility: Flexibility, layout: Layout) -> tuple | None:

@@ -26,11 +26,12 @@ from lie_jax.multibody.absolute import (
 )
 from lie_jax.multibody.absolute.algebra import AbsoluteAlgebra
 from lie_jax.multibody.absolute.attachments import Attachments, Matrices
-from lie_jax.multibody.absolute.flexible import Flexibility, Loads, moving_bodies
-from lie_jax.multibody.absolute.flexible_readings import AbstractFlexibleSystem
+from lie_jax.multibody.absolute.flexible_blocks import moving_bodies
 from lie_jax.multibody.absolute.layout import Layout
+from lie_jax.multibody.absolute.readings import AbstractAbsoluteSystem
 from lie_jax.multibody.absolute.validity import AbsoluteValidity
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.flexible import Flexibility, Loads
 from lie_jax.multibody.readings import Labels
 from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import Instant
@@ -39,7 +40,7 @@ from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces.base import AbstractSpace
 
 
-class RigidBodySystem(AbstractFlexibleSystem):
+class RigidBodySystem(AbstractAbsoluteSystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
 
     q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates

@@ -6,8 +6,8 @@ from typing_extensions import override
 
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose
-from lie_jax.multibody import constraints, stacking
-from lie_jax.multibody.absolute import elements, flexible_limits
+from lie_jax.multibody import constraints, flexible_limits, stacking
+from lie_jax.multibody.absolute import elements
 from lie_jax.multibody.absolute.attachments import Attachments
 from lie_jax.multibody.stacking import Groups
 from lie_jax.multibody.validity import MultibodyValidity

@@ -1,23 +1,26 @@
 """From a mechanism to a system in joint coordinates and its initial state."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.elements import element_name
-from lie_jax.mechanics.flexible.body import FlexibleBody
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.multibody import stacking
+from lie_jax.multibody.flexible import initial_amplitudes, stack_flexible
+from lie_jax.multibody.minimal import flexible_frames, own_coordinates, state, turn_places
 from lie_jax.multibody.minimal import joints as tree_joints
-from lie_jax.multibody.minimal import own_coordinates, state, turn_places
+from lie_jax.multibody.minimal.flexible_system import FlexibleLoopSystem, FlexibleTreeSystem
 from lie_jax.multibody.minimal.formulation import refuse_armatures, split_joints
 from lie_jax.multibody.minimal.loops import LoopSystem
-from lie_jax.multibody.minimal.system import TreeSystem, names_by_slot
-from lie_jax.multibody.minimal.tree import Tree, make_tree
+from lie_jax.multibody.minimal.system import TreeSystem
+from lie_jax.multibody.minimal.tree import Tree, make_tree, names_by_slot
 from lie_jax.systems.system import State
 
 
@@ -47,13 +50,6 @@ def from_motions(
             "assemble the mechanism with lie_jax.SE3() or lie_jax.R3SO3(), or make lines of beams "
             "with order=2."
         )
-    for body in mechanism.bodies:
-        if isinstance(body, FlexibleBody):
-            raise ValueError(
-                f"FlexibleBody({body.name!r}) is flexible, and joint coordinates are those of "
-                "rigid bodies: assemble the mechanism with lie_jax.SE3() or lie_jax.R3SO3(), and "
-                "give bodies their poses instead of lie_jax.place."
-            )
     all_labels = labels(mechanism.joints)
     kept = [number for number, of_joint in enumerate(motions) if of_joint]
     remaining = tuple(mechanism.joints[k] for k in kept)
@@ -64,9 +60,10 @@ def from_motions(
         return system, start
     parts = {field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
     closing = [mechanism.joints[k] for k in cuts]
+    closed = {TreeSystem: LoopSystem, FlexibleTreeSystem: FlexibleLoopSystem}
     places = turn_places.places_of(kept_motions, 7 * system.tree.bases)
     by_place = [turn_places.of_element(joint, skeleton.joints, places) for joint in closing]
-    return LoopSystem(
+    return closed[type(system)](
         **parts,
         cuts=tuple(
             turn_places.with_turn_places(group, by_place)
@@ -84,17 +81,24 @@ def _tree_of(
     rough: bool,
 ) -> tuple[TreeSystem, State]:
     """The system of a mechanism without loops; labels are those of its joints."""
-    names, dtype = mechanism.names, mechanism.gravity.dtype
+    dtype = mechanism.gravity.dtype
+    flexibility, interfaces = stack_flexible(mechanism.bodies)
+    names = *mechanism.names, *interfaces
+    frames = flexible_frames.connections(mechanism.joints, flexibility, names)
     steps = [motion for of_joint in motions for motion in of_joint]
     owners = [number for number, of_joint in enumerate(motions) for _ in of_joint]
-    tree = make_tree(names, mechanism.joints, motions)
-    if not rough and not tree.bases and all(motion.kind == "weld" for motion in steps):
+    ends = *((joint.parent, joint.child) for joint in mechanism.joints), *frames
+    welds = [Motion("weld")] * len(frames)
+    tree = make_tree(names, ends, [*motions, *((weld,) for weld in welds)])
+    held = not tree.bases and not frames
+    if not rough and held and all(motion.kind == "weld" for motion in steps):
         raise ValueError(
             "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
             "Replace one by a joint that moves."
         )
     own_coordinates.check(mechanism.joints, motions)
     _refuse_idle_massless(mechanism, tree)
+    steps += welds
     joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
@@ -105,18 +109,34 @@ def _tree_of(
     forces = stacking.stack_by_kind(
         mechanism.forces, names_by_slot(tree, names), [at is None for at in by_place]
     )
-    system = TreeSystem(
+    motion = stacking.initial_motion(mechanism.bodies)
+    amplitudes = initial_amplitudes(flexibility, mechanism.bodies)
+    if frames:
+        motion = flexible_frames.initial_motion(flexibility, motion, *amplitudes)
+    parts: dict[str, Any] = dict(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
-        joints=joints,
         forces=tuple(turn_places.with_turn_places(group, by_place) for group in forces),
         gravity=mechanism.gravity,
         tree=tree,
         owners=tuple(owners),
         titles=tuple(element_name(joint) for joint in mechanism.joints),
         labels=by_number,
-        names=names,
     )
-    return system, system.initial_state(state.initial(mechanism, tree, joints, motions, rough))
+    start = state.initial(mechanism, tree, joints, motions, motion, rough)
+    if not frames or rough:
+        if frames:
+            # Places are sought for bodies that stay bent as they are.
+            bent = flexible_frames.ModalFrames(flexibility, tree)
+            joints = bent.joints(joints, jnp.concatenate(amplitudes[0]))
+        system = TreeSystem(**parts, joints=joints, names=names)
+        return system, system.initial_state(start)
+    deforming: dict[str, Any] = {
+        "flexibility": flexibility,
+        "interfaces": interfaces,
+        "names": mechanism.names,
+    }
+    system = FlexibleTreeSystem(**parts, **deforming, joints=joints)
+    return system, system.start(start, *amplitudes)
 
 
 def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:

@@ -33,7 +33,8 @@ class Minimal(AbstractFormulation):
     body-fixed twists (6), then the rates of angles and distances, and for a spherical joint the
     angular velocity (3) relative to the nearer body, components of the farther one. A joint with
     several numbers is a row of hinges and sliders with massless frames between them, and costs as
-    much.
+    much. Amplitudes of flexible bodies come last, in v their rates, kind by kind of bodies with as
+    many modes and interfaces.
 
     **Loops.** Joints without coordinates and with velocity constraints are constraints between the
     bodies of the tree, and so is one joint of every loop. Those with an armature stay in the tree
@@ -73,7 +74,9 @@ def split_joints(
     if not cut:
         moving.sort(key=lambda number: (number not in first, *_merit(joints[number])))
     sets = DisjointSets(len(mechanism.names) + 1)
-    place = {name: i for i, name in enumerate(mechanism.names, 1)}
+    place = {
+        name: i for i, body in enumerate(mechanism.bodies, 1) for name in (body.name, *body.frames)
+    }
     for number in moving:
         joint = joints[number]
         if not sets.join(place.get(joint.parent, 0), place.get(joint.child, 0)):

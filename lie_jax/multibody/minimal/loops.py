@@ -20,8 +20,8 @@ from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import constraints, readings, stacking, turns
 from lie_jax.multibody.minimal import recursions
+from lie_jax.multibody.minimal.kinematics import Kinematics
 from lie_jax.multibody.minimal.linearization import TreeLinearization
-from lie_jax.multibody.minimal.recursions import Kinematics
 from lie_jax.multibody.minimal.system import TreeSystem
 from lie_jax.multibody.minimal.turn_places import with_memory
 from lie_jax.multibody.stacking import Groups
@@ -36,7 +36,7 @@ from lie_jax.systems.linearization import AbstractLinearization, tangent_columns
 from lie_jax.systems.system import AbstractSystem, Time
 
 
-class _LoopValidity(MultibodyValidity):
+class LoopValidity(MultibodyValidity):
     """Limits of the forces, and of the joints that close loops."""
 
     @override
@@ -49,7 +49,7 @@ class _LoopValidity(MultibodyValidity):
         return stacking.owner(self.system.cuts, number)
 
 
-class _LoopAlgebra(Algebra):
+class LoopAlgebra(Algebra):
     """Schur complement of the cut joints' rows, with solutions along the tree."""
 
     @override
@@ -132,7 +132,7 @@ class LoopSystem(TreeSystem):
     def constraint_rates(self, t, q, v, x, share=1.0):
         motion, share = self.kinematics(q, v), jnp.asarray(share, q.dtype)
         frames = self._frames(motion)
-        growing = recursions.frame_accelerations(self.tree, motion, self.split(x))
+        growing = self.frame_accelerations(q, motion, x)
         linear, angular = (share * motion.drift + growing).reshape(2, 3, -1)
         turning = share * small.cross(motion.twist[3:], frames[2].T)
         linear = linear + small.cross(angular, motion.arm) + turning
@@ -156,7 +156,7 @@ class LoopSystem(TreeSystem):
 
     @override
     @waits.announce("the linearization")
-    def linearization(self, t, q, v, acceleration, multipliers, u=None):
+    def linearization(self, t, q, v, acceleration, multipliers, u=None) -> AbstractLinearization:
         tree = self._with_cut_reactions(q, multipliers).tree_linearization(t, q, v, acceleration, u)
         rows, bounds = self.rows(t, q, self.kinematics(q))
         return LoopLinearization(
@@ -176,12 +176,12 @@ class LoopSystem(TreeSystem):
     @property
     @override
     def algebra(self):
-        return _LoopAlgebra(self)
+        return LoopAlgebra(self)
 
     @property
     @override
     def validity(self):
-        return _LoopValidity(self)
+        return LoopValidity(self)
 
     @override
     def owner(self, equation):
@@ -200,7 +200,7 @@ class LoopSystem(TreeSystem):
 
     @override
     def joint_points(self):
-        frames, bodies = self.tree.bodies, len(self.names)
+        frames, bodies = self.tree.bodies, len(self.named)
         return super().joint_points() + [
             (frames[slot] if slot >= 0 else -1, point)
             for group in self.cuts
@@ -212,7 +212,7 @@ class LoopSystem(TreeSystem):
 
     @override
     def joint_axes(self):
-        frames, bodies = self.tree.bodies, len(self.names)
+        frames, bodies = self.tree.bodies, len(self.named)
         return super().joint_axes() + [
             (frames[slot] if slot >= 0 else -1, point, axis)
             for slot, point, axis in readings.axes(self.cuts)
@@ -271,7 +271,7 @@ class LoopSystem(TreeSystem):
         rotation, position, *_ = self._frames(motion)
         now = jnp.asarray(t, position.dtype)
         reactions = constraints.unit_reactions(self._cuts(q), now, (rotation, position))
-        columns, moved = self._columns(motion)[..., None], jnp.asarray(self._motion_mask, now.dtype)
+        moving = self.unit_motions(q, motion)
         positions, velocities = [], []
         for group, on_slots in zip(self.cuts, reactions, strict=True):
             rows = group.element.rows + group.element.velocity_rows
@@ -280,9 +280,8 @@ class LoopSystem(TreeSystem):
                 if max(slots) >= 0:
                     arm = gather.pick(slots, motion.arm, axis=1)
                     turn = gather.pick(slots, motion.rotation, axis=2)
-                    moves = gather.pick(slots, moved).T[None]
-                    angular = columns[3:] * moves
-                    linear = columns[:3] * moves + small.cross(angular, arm[:, None])
+                    linear, angular = moving(slots)
+                    linear = linear + small.cross(angular, arm[:, None])
                     torques = small.matmul(turn, wrenches[3:])
                     both += _entries(linear, angular, wrenches[:3], torques)
             flat = both.transpose(0, 3, 1, 2)

@@ -1,12 +1,16 @@
 """Reactions of the joints of a tree, from the wrenches that its links pass on."""
 
+from collections.abc import Iterable
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody.minimal.joints import TreeJoints
-from lie_jax.multibody.minimal.recursions import Kinematics, SpatialVectors
+from lie_jax.multibody.minimal.kinematics import Kinematics, SpatialVectors
 from lie_jax.multibody.minimal.tree import Tree
+from lie_jax.multibody.readings import JointReaction, Labels
 from lie_jax.numerics import gather, small
 
 
@@ -29,3 +33,14 @@ def on_children(
     sign = jnp.asarray(np.where(reversed_links, -1.0, 1.0), whole.dtype)
     force, torque = (sign[None] * whole[:, tree.bases :]).reshape(2, 3, -1)
     return force, torque - small.cross(lever, force)
+
+
+def by_label(
+    labels: Labels, links: Iterable[tuple[int, int]], on_children: tuple[Array, Array]
+) -> dict[Label, JointReaction]:
+    """Reactions of joints from those of links; `links`: joint and link of each motion."""
+    # The last motion of a joint is at its child.
+    last = dict(links)
+    return {
+        labels[k]: JointReaction(*(x[:, link] for x in on_children)) for k, link in last.items()
+    }

@@ -1,4 +1,4 @@
-"""Recursions along a tree: kinematics, articulated bodies, Newton-Euler and composite bodies.
+"""Recursions along a tree: articulated bodies, Newton-Euler and composite bodies.
 
 Twists (v, ω), their rates and wrenches (force, torque) have inertial components. They refer to one
 fixed point: where the origin of the tree's base, or its joint on the ground, is at the instant.
@@ -12,105 +12,18 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.joints.base import BodyPose
-from lie_jax.multibody.minimal.joints import TreeJoints
+from lie_jax.multibody.minimal.kinematics import Kinematics, SpatialVectors, join, rotate
 from lie_jax.multibody.minimal.tree import Tree
-from lie_jax.numerics import gather, rules, small
+from lie_jax.numerics import rules, small
 from lie_jax.numerics.forest import scan_down, scan_up, total, totals
 
-# Twists or wrenches of all frames, their inertia matrices, and inertias added to coordinates.
-SpatialVectors = Float[Array, "6 frames"]
+# Inertia matrices of all frames, and inertias added to coordinates.
 SpatialInertias = Float[Array, "6 6 frames"]
 JointInertias = Float[Array, "nv links"]
-
-
-class Kinematics(NamedTuple):
-    """Rotations and world positions (m) of bases and links, and their twists.
-
-    `arm`: from the reference point to the frame's origin (m); `drift`: rates of the twists while
-    all joint velocities are constant; `columns`: twists of the links for unit joint velocities.
-    """
-
-    rotation: Float[Array, "3 3 frames"]
-    position: Float[Array, "3 frames"]
-    arm: Float[Array, "3 frames"]
-    twist: SpatialVectors
-    drift: SpatialVectors
-    columns: Float[Array, "nv 6 links"]
-
-
-def kinematics(
-    tree: Tree,
-    joints: TreeJoints,
-    base_poses: BodyPose,
-    base_twists: Float[Array, "bases 6"],
-    coordinates: Float[Array, "links nq"],
-    rates: Float[Array, "links nv"],
-) -> Kinematics:
-    """Motion of all frames. `base_twists` are body-fixed, `base_poses` stacked."""
-    relative, bases = joints.poses(coordinates), tree.bases
-    dtype, held = rates.dtype, np.asarray(tree.is_grounded, bool)
-    base_rotation = jnp.moveaxis(base_poses.rotation, 0, -1)
-
-    # Passed outwards: the pose (rotation, arm) of a frame, inertial axes, from the reference point.
-    # Joints on the ground start at that point, bases at their origin. A frame's pose is the nearer
-    # frame's times the relative one, so that the nearer one must be known.
-    offset = relative.position + jnp.asarray(~held, dtype)[:, None] * joints.parent_point
-    last_row = jnp.broadcast_to(jnp.asarray([[[0.0, 0.0, 0.0, 1.0]]], dtype), (len(held), 1, 4))
-    relative = jnp.concatenate([relative.rotation, offset[:, :, None]], axis=2)
-    relative = jnp.concatenate([relative, last_row], axis=1)
-    grounds = jnp.broadcast_to(jnp.eye(3, 4, dtype=dtype), (int(held.sum()), 3, 4))
-    first = jnp.concatenate([base_poses.rotation, jnp.zeros((bases, 3, 1), dtype)], axis=2)
-    poses, _ = scan_down(
-        tree.forest,
-        lambda nearer, relative: (jnp.sum(nearer[:, :, None] * relative[None], axis=1), None),
-        jnp.concatenate([first, grounds]),
-        relative,
-    )
-    poses = jnp.moveaxis(poses, 0, -1)
-    columns = joints.columns(poses[:, :3], poses[:, 3])
-
-    # Passed outwards: twist and drift of a frame, about the reference point. The twist grows by the
-    # joint's, S q̇; the drift by ad(V) S q̇, since the joint's axes turn with the frame. V may be the
-    # nearer frame's twist, which is at hand, because ad(S q̇) S q̇ vanishes.
-    def faster(nearer, joint_twist):
-        (v, omega), (linear, angular) = nearer[:6].reshape(2, 3), joint_twist.reshape(2, 3)
-        drift = small.cross(omega, linear) + small.cross(v, angular)
-        grown = jnp.concatenate([joint_twist, drift, small.cross(omega, angular)])
-        return total(nearer, grown), None
-
-    base_twists = _rotate(base_rotation, base_twists.T)
-    zeros = jnp.zeros((6, bases), dtype)
-    start = jnp.concatenate([base_twists, zeros]).T
-    start = jnp.concatenate([start, jnp.zeros((len(grounds), 12), dtype)])
-    joint_twists = jnp.sum(columns * rates.T[:, None], axis=0).T
-    twists = scan_down(tree.forest, faster, start, joint_twists)[0].T
-
-    held_links = tuple(np.flatnonzero(held).tolist())
-    origins = [base_poses.position, gather.pick(held_links, joints.parent_point)]
-    origin = jnp.concatenate(origins).T
-    if tree.forest.roots > 1:
-        origin = gather.pick((*range(bases), *tree.forest.root_of), origin, axis=1)
-    arm = _join(zeros[:3], poses[:, 3])
-    return Kinematics(
-        _join(base_rotation, poses[:, :3]),
-        arm + origin,
-        arm,
-        _join(base_twists, twists[:6]),
-        _join(zeros, twists[6:]),
-        columns,
-    )
-
-
-def _join(
-    bases: Float[Array, "*size bases"], links: Float[Array, "*size links"]
-) -> Float[Array, "*size frames"]:
-    return jnp.concatenate([bases, links], axis=-1) if bases.shape[-1] else links
 
 
 def inertias(bodies: MassProperties, motion: Kinematics) -> SpatialInertias:
@@ -264,7 +177,7 @@ def _propagate_accelerations(
 
     _, accelerations = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, rows, rates))
     back = small.transpose(motion.rotation[..., : tree.bases])
-    return Accelerations(_rotate(back, bases).T, rates if accelerations is None else accelerations)
+    return Accelerations(rotate(back, bases).T, rates if accelerations is None else accelerations)
 
 
 def free_accelerations(
@@ -287,7 +200,7 @@ def free_accelerations(
     columns = jnp.moveaxis(motion.columns, -1, 0)
     links = columns, factors.rows, factors.inverses, forces.rates
     whole, rates = scan_up(tree.forest, eliminate, none, links)
-    pushes = _rotate(motion.rotation[..., : tree.bases], forces.bases.T) - whole[: tree.bases].T
+    pushes = rotate(motion.rotation[..., : tree.bases], forces.bases.T) - whole[: tree.bases].T
     bases = small.matvec(factors.bases, pushes)
     return _propagate_accelerations(
         tree, motion, factors.rows, forces.rates if rates is None else rates, bases
@@ -295,18 +208,23 @@ def free_accelerations(
 
 
 def frame_accelerations(
-    tree: Tree, motion: Kinematics, accelerations: Accelerations
+    tree: Tree,
+    motion: Kinematics,
+    accelerations: Accelerations,
+    beyond_joints: Float[Array, "6 links"] | None = None,
 ) -> SpatialVectors:
-    """Accelerations of all frames beyond their drift."""
-    bases = _rotate(motion.rotation[..., : tree.bases], accelerations.bases.T)
+    """Accelerations of all frames beyond their drift; `beyond_joints` as in `kinematics`."""
+    bases = rotate(motion.rotation[..., : tree.bases], accelerations.bases.T)
     grown = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
+    if beyond_joints is not None:
+        grown = grown + beyond_joints.T
     links, _ = scan_down(
         tree.forest,
         lambda nearer, grown: (total(nearer, grown), None),
         _roots(tree, bases.T),
         grown,
     )
-    return _join(bases, links.T)
+    return join(bases, links.T)
 
 
 def inverse_dynamics(
@@ -330,7 +248,7 @@ def inverse_dynamics(
     if accelerations is not None:
         forces = forces + joint_inertia.T * accelerations.rates
     back = small.transpose(rotation[..., : tree.bases])
-    return _rotate(back, whole[:, : tree.bases]).T, forces
+    return rotate(back, whole[:, : tree.bases]).T, forces
 
 
 def transmitted_wrenches(
@@ -393,8 +311,3 @@ def _with_grounds(tree: Tree, values: Float[Array, "frames ..."]) -> Float[Array
 def _roots(tree: Tree, bases: Float[Array, "bases 6"]) -> Float[Array, "roots 6"]:
     grounds = jnp.zeros((tree.forest.roots - tree.bases, 6), bases.dtype)
     return jnp.concatenate([bases, grounds])
-
-
-def _rotate(rotation: Float[Array, "3 3 n"], pairs: Float[Array, "6 n"]) -> Float[Array, "6 n"]:
-    """Pairs of vectors turned by rotations."""
-    return jnp.sum(rotation[None] * pairs.reshape(2, 1, 3, -1), axis=2).reshape(6, -1)

@@ -16,7 +16,6 @@ from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.geometry import angle_about, nearest_turn
 from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.multibody import stacking
 from lie_jax.multibody.coordinates.se3 import SE3
 from lie_jax.multibody.minimal.joints import TreeJoints
 from lie_jax.multibody.minimal.tree import Tree
@@ -42,15 +41,15 @@ def initial(
     tree: Tree,
     joints: TreeJoints,
     motions: Sequence[tuple[Motion, ...]],
+    motion: tuple[Array, ...],
     rough: bool,
 ) -> Start:
-    """Coordinates and velocities of bases and joints from those of the bodies.
+    """Coordinates and velocities of bases and joints from the `motion` of the bodies, stacked.
 
     Raises `ValueError`, naming the joint and by how much, if they do not fit the joints, unless a
     rough fit is enough. Where traced ones do not fit, the start is NaN: a run from there ends as
     `Result.non_finite`.
     """
-    motion = stacking.initial_motion(mechanism.bodies)
     rows = []
     for first, last in pairwise(accumulate(map(len, motions), initial=0)):
         links = sorted(tree.links[first:last])

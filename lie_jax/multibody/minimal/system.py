@@ -5,6 +5,7 @@ with the number of joints, and compile time with nothing.
 """
 
 import dataclasses
+from collections.abc import Callable
 from itertools import accumulate
 
 import equinox as eqx
@@ -15,13 +16,14 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.mechanics.joints.base import GROUND, BodyPose
+from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import contact_impulses as impulses
 from lie_jax.multibody import readings
 from lie_jax.multibody.coordinates.se3 import SE3
-from lie_jax.multibody.minimal import reactions, recursions, turn_places
+from lie_jax.multibody.minimal import joint_places, kinematics, reactions, recursions, turn_places
 from lie_jax.multibody.minimal.joints import TreeJoints
+from lie_jax.multibody.minimal.kinematics import Kinematics, SpatialVectors
 from lie_jax.multibody.minimal.layout import Layout, make_space
 from lie_jax.multibody.minimal.linearization import (
     Branches,
@@ -30,10 +32,9 @@ from lie_jax.multibody.minimal.linearization import (
     TreeLinearization,
     velocity_matrices,
 )
-from lie_jax.multibody.minimal.recursions import Accelerations, Kinematics
+from lie_jax.multibody.minimal.recursions import Accelerations
 from lie_jax.multibody.minimal.state import Start
-from lie_jax.multibody.minimal.tree import Tree
-from lie_jax.multibody.readings import JointReaction
+from lie_jax.multibody.minimal.tree import Tree, names_by_slot
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import gather, small, waits
 from lie_jax.numerics.dense import product
@@ -153,18 +154,17 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def _joint_reactions(self, t, q, v, acceleration, multipliers, u):
-        motion, _, inertia, bias = self._terms(t, q, v, u)
-        whole = recursions.transmitted_wrenches(
-            self.tree, motion, inertia, bias, self.split(acceleration)
+        on_children = reactions.on_children(
+            self.tree, self.joints, *self._transmitted(t, q, v, acceleration, u)
         )
-        on_children = reactions.on_children(self.tree, self.joints, motion, whole)
-        # The last motion of a joint is at its child.
-        last = dict(zip(self.owners, self.tree.links, strict=True))
-        values = {
-            self.labels[owner]: JointReaction(*(x[:, link] for x in on_children))
-            for owner, link in last.items()
-        }
-        return readings.in_order(self.labels, values)
+        links = zip(self.owners, self.joint_links, strict=True)
+        return readings.in_order(self.labels, reactions.by_label(self.labels, links, on_children))
+
+    def _transmitted(self, t, q, v, acceleration, u) -> tuple[Kinematics, SpatialVectors]:
+        """Motion, and the wrench that each frame takes from the nearer side."""
+        motion, _, inertia, bias = self._terms(t, q, v, u)
+        x = self.split(acceleration)
+        return motion, recursions.transmitted_wrenches(self.tree, motion, inertia, bias, x)
 
     @override
     def memory_after(self, t, q, v):
@@ -177,7 +177,8 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def _joint_coordinates(self, q, v, t):
         values, start = {}, 7 * self.tree.bases
-        for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):
+        counts = self.coordinates.by_motion[: len(self.owners)]
+        for owner, count in zip(self.owners, counts, strict=True):
             if count == 1:
                 label = self.labels[owner]
                 before = values.get(label, q[..., :0])
@@ -200,40 +201,27 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def joint_points(self):
-        return [
-            (body, points[link])
-            for link, pair in enumerate(self._ends())
-            for body, points in zip(
-                pair, (self.joints.parent_point, self.joints.child_point), strict=True
-            )
-            if body < len(self.names)
-        ]
+        return joint_places.points(self)
 
     @override
     def joint_axes(self):
-        joints, axes = self.joints, []
-        for link, (nearer, farther) in enumerate(self._ends()):
-            if joints.kinds[link] not in ("turn", "slide", "screw"):
-                continue
-            # Frames inside joints are no bodies: the axis lies on the end that is one.
-            if nearer < len(self.names):
-                axes.append((nearer, joints.parent_point[link], joints.axis[link]))
-            elif farther < len(self.names):
-                axis = small.matvec(joints.home[link].T, joints.axis[link])
-                axes.append((farther, joints.child_point[link], axis))
-        return axes
+        return joint_places.axes(self)
 
-    def _ends(self) -> list[tuple[int, int]]:
-        """Numbers of the bodies nearer to and farther from the root, of each link."""
-        tree = self.tree
-        nearer = (-1 if place < 0 else tree.bodies[place] for place in tree.nearer)
-        return list(zip(nearer, tree.bodies[tree.bases :], strict=True))
+    @property
+    def joint_links(self) -> tuple[int, ...]:
+        """The link of every motion of a joint."""
+        return self.tree.links[: len(self.owners)]
 
     @property
     @override
     def names_by_slot(self) -> tuple[str, ...]:
         """Names of the bodies by their places in `bodies`, of the ground for frames in joints."""
-        return names_by_slot(self.tree, self.names)
+        return names_by_slot(self.tree, self.named)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Names of the bodies, then of further frames of them, by their numbers."""
+        return self.names
 
     @property
     @override
@@ -245,14 +233,20 @@ class TreeSystem(AbstractMultibodySystem):
         checks.instant("q", q, self.nq)
         v = jnp.zeros(self.nv, q.dtype) if v is None else v
         checks.instant("v", v, self.nv)
+        return self._kinematics(self.joints, q, v)
+
+    def _kinematics(
+        self, joints: TreeJoints, q: Array, v: Array, beyond_joints: Callable | None = None
+    ) -> Kinematics:
         bases = self.tree.bases
-        return recursions.kinematics(
+        return kinematics.kinematics(
             self.tree,
-            self.joints,
+            joints,
             BodyPose(*jax.vmap(SE3().pose)(q[: 7 * bases].reshape(bases, 7))),
             v[: 6 * bases].reshape(bases, 6),
-            self.coordinates.links(q, self.joints.widest[0]),
+            self.coordinates.links(q, joints.widest[0]),
             self._rates(v),
+            beyond_joints,
         )
 
     def _frames(self, motion: Kinematics) -> tuple[Array, Array, Array, Array]:
@@ -374,6 +368,22 @@ class TreeSystem(AbstractMultibodySystem):
         units = jax.vmap(lambda twist: self._frames(motion._replace(twist=twist))[2:])(twists)
         return impulses.places_at(self.forces, self._frames(motion), units)
 
+    def unit_motions(self, q: Array, motion: Kinematics) -> Callable:
+        """Function of slots that returns their unit motions (3, nv, slots): linear, angular."""
+        columns = self._columns(motion)[..., None]
+        moved = jnp.asarray(self._motion_mask, q.dtype)
+
+        def of(slots: tuple[int, ...]) -> tuple[Array, Array]:
+            moves = gather.pick(slots, moved).T[None]
+            angular = columns[3:] * moves
+            return columns[:3] * moves, angular
+
+        return of
+
+    def frame_accelerations(self, q: Array, motion: Kinematics, x: Array) -> SpatialVectors:
+        """Accelerations of all frames beyond their drift, for rates x (nv,) of the velocities."""
+        return recursions.frame_accelerations(self.tree, motion, self.split(x))
+
     def _columns(self, motion: Kinematics) -> Columns:
         """Twist that each unit velocity gives to the frame that it moves."""
         rotation = motion.rotation[..., : self.tree.bases]
@@ -385,9 +395,3 @@ class TreeSystem(AbstractMultibodySystem):
         """Numbers like v by bases and links."""
         bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
         return Accelerations(bases, self._rates(acceleration))
-
-
-def names_by_slot(tree: Tree, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of the bodies by their places among bases and links."""
-    # No force acts on a frame inside a joint.
-    return tuple(names[i] if i < len(names) else GROUND for i in tree.bodies)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
+from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics.forest import Forest, traverse
 
@@ -54,10 +54,11 @@ def _places(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 def make_tree(
     names: tuple[str, ...],
-    joints: Sequence[AbstractJoint],
+    joints: Sequence[tuple[str, str]],
     motions: Sequence[tuple[Motion, ...]],
 ) -> Tree:
-    """The tree of bodies with these names, whose joints have these motions.
+    """The tree of bodies with these names, whose joints, pairs of parent and child, have these
+    motions.
 
     Bodies that are connected to the ground hang from it. Of others that are connected, the first
     one that is no joint's child is the base. The joints close no loop.
@@ -65,7 +66,7 @@ def make_tree(
     n = len(names)
     # The ground's number comes after those of the bodies, and before those of frames inside joints.
     number = {name: i for i, name in enumerate(names)} | {GROUND: n}
-    ends = [(number[joint.parent], number[joint.child]) for joint in joints]
+    ends = [(number[parent], number[child]) for parent, child in joints]
     edges, frames = [], n + 1
     for (parent, child), steps in zip(ends, motions, strict=True):
         inside = range(frames, frames + len(steps) - 1)
@@ -90,3 +91,9 @@ def make_tree(
         tuple(motion for motion, *_ in order),
         tuple(edges[motion][0] == farther for motion, _, farther in order),
     )
+
+
+def names_by_slot(tree: Tree, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the bodies by their places among bases and links."""
+    # No force acts on a frame inside a joint.
+    return tuple(names[i] if i < len(names) else GROUND for i in tree.bodies)

@@ -1,4 +1,4 @@
-"""Flexible bodies in absolute coordinates: each has amplitudes beside the coordinates of its frame.
+"""Flexible bodies of a mechanism: each has amplitudes beside the motion of its frame.
 
 The frames of interfaces are further slots of motion, behind those of the bodies: joints and forces
 act on them as on bodies without mass. Their wrenches go back to the bodies and the amplitudes.
@@ -22,8 +22,6 @@ from lie_jax.mechanics.flexible.deformation import Deformation
 from lie_jax.mechanics.flexible.interfaces import Interface
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody import stacking
-from lie_jax.multibody.absolute.elements import Motion
-from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.numerics import gather
 
 # Amplitudes e of all bodies, their rates or accelerations.
@@ -240,19 +238,6 @@ class Moving(NamedTuple):
     amplitudes: Amplitudes
     rates: Amplitudes
     growth: Amplitudes
-
-
-def moving_bodies(
-    space: AbstractCoordinates,
-    gravity: Float[Array, "3"],
-    motion: Motion,
-    amplitudes: tuple[Array, Array, Array],
-) -> Moving:
-    """Motion of all bodies as flexible ones need it; `amplitudes` are e, ė and ë."""
-    rotation, (_, omega) = motion.pose.rotation, motion.velocity
-    linear, angular = jax.vmap(space.hybrid_acceleration)(rotation, *motion[:3])
-    # Gravity equals an upward acceleration of the frame.
-    return Moving(rotation, omega, linear - gravity[None], angular, *amplitudes)
 
 
 def stack_flexible(bodies: Sequence[Body]) -> tuple[Flexibility, tuple[str, ...]]:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
-from lie_jax.multibody.absolute.flexible import FlexibleGroup
+from lie_jax.multibody.flexible import FlexibleGroup
 
 # Square of the angular velocity as a part of the square of the lowest angular frequency: beyond it
 # the stress of the spin changes that frequency by some percent.
@@ -60,7 +60,7 @@ def _extremes(system: Any, q: Array, v: Array) -> list[tuple[Array, Array]]:
     """Largest squares of angular velocities, and turns of interfaces, of each group's bodies."""
 
     def at(q, v):
-        *_, omega = system._instant(0.0, q, v)
+        omega = system.twists(q, v)[:, 3:]
         split = system.flexibility.split(system.all_amplitudes(q))
         result = []
         for group, e in zip(system.flexibility.groups, split, strict=True):
