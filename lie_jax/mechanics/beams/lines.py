@@ -62,9 +62,10 @@ def line(
     - `start`, `end`: None for a free end; `"ground"` or a `Body` clamps it to that body as it
       stands, without a joint and without a node of its own.
     - `interpolation`: of strains along elements, see `lie_jax.beams.Beam`.
-    - `order`: 2, or 4 for linear strains with the mass along elements: errors of frequencies
-      are of the fourth order in the length of elements. Nodes then have no mass of their
-      own: pass `line.inertias` to the mechanism. In absolute coordinates only.
+    - `order`: 2, or 4 for linear strains with the mass along elements: errors in bending of
+      slender beams are of the fourth order in the length of elements, those in extension, torsion
+      and rotary inertia of the second. Nodes then have no mass of their own: pass `line.inertias`
+      to the mechanism. In absolute coordinates only.
 
     Nodes of order 2 carry half the inertia of the elements at them. At a clamped end there is no
     node: the half element there has no inertia, which a heavy body can be given in addition. Raises

@@ -191,10 +191,10 @@ def flap_frequencies(elements):
 
 @pytest.mark.full
 def test_flap_frequencies_are_of_the_fourth_order():
-    coarse, fine = (flap_frequencies(elements) / FLAP - 1.0 for elements in (8, 16))
-    # Shear, extension and rotary inertia take some 2e-6 from the third one.
-    assert_allclose(np.log2(np.abs(coarse / fine))[:2], [4.0] * 2, atol=0.3)
-    assert np.all(np.abs(fine) < 3e-5)
+    coarse, middle, fine = (flap_frequencies(elements) / FLAP - 1.0 for elements in (8, 16, 64))
+    assert_allclose(np.log2(np.abs(coarse / middle)), [4.0] * 3, atol=0.3)
+    # Shear, extension and rotary inertia take some 2e-7, 8e-7 and 2e-6 from them.
+    assert np.all(np.abs(fine[:2]) < 1e-6)
 
 
 def test_joint_coordinates_refuse_mass_between_bodies():
