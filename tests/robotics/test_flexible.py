@@ -111,3 +111,16 @@ def test_what_flexible_bodies_have_not_is_refused():
         robotics.inverse_kinematics(SYSTEM, [(tip, jnp.zeros(3))], STATE.q)
     with pytest.raises(ValueError, match="of which ten numbers each do not tell"):
         jax.eval_shape(robotics.torque_regressor, SYSTEM, STATE.q, STATE.v, STATE.v)
+
+
+def test_mass_between_bodies_is_refused():
+    section = lie_jax.beams.rectangle(0.01, 0.01, 2.1e11, 8e10, 7800.0)
+    line = lie_jax.beams.line("beam", section, 1.0, 1, order=4)
+    mechanism = lie_jax.Mechanism(line.nodes, [], line.elements, inertias=line.inertias)
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    for reading in (
+        lambda: robotics.center_of_mass(system, state.q),
+        lambda: robotics.centroidal_momentum(system, state.q, state.v),
+    ):
+        with pytest.raises(ValueError, match=r"mass between its bodies, inertias="):
+            reading()
