@@ -8,7 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
-from models import chain, flexible_crank, flying_beam, four_bars, heavy_top, quadruped, slider_crank
+from models import (
+    bar_pendulum,
+    chain,
+    flexible_crank,
+    flying_beam,
+    four_bars,
+    heavy_top,
+    quadruped,
+    slider_crank,
+)
 
 STEPS = 100
 _X, _Y, _Z = np.eye(3)
@@ -198,6 +207,9 @@ def programs() -> dict[str, Program]:
     def flexible_in_joints(young):
         return lie_jax.assemble(flexible_crank.mechanism(young), minimal)
 
+    def meshed(young):
+        return bar_pendulum.hung(bar_pendulum.body(young=young))
+
     def legged(mass):
         return quadruped.build(trunk_mass=mass)
 
@@ -224,6 +236,9 @@ def programs() -> dict[str, Program]:
         ),
         "flexible slider-crank, Minimal, generalized-α": Program(
             _of(flexible_in_joints, implicit, dt=1e-5), flexible_crank.YOUNG, both
+        ),
+        "pendulum of a mesh by its modulus, generalized-α": Program(
+            _of(meshed, implicit), bar_pendulum.YOUNG, both
         ),
         "chain of 16, generalized-α": Program(
             _of(lambda mass: chain.build(n=16, mass=mass), implicit), 1.0, (gradient,)
