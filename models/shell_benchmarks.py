@@ -100,10 +100,10 @@ def square_plate(count: int, clamped: bool = False) -> Benchmark:
 def plate_frequencies(count: int, clamped: bool = False) -> np.ndarray:
     """Three frequencies √(ρ h / D) L² ω of a plate with lumped masses."""
     plate, rigid = square_plate(count, clamped), 0 if clamped else 6
-    found = lie_jax.modes(plate.system, plate.state, number=3 + rigid)
+    modes = lie_jax.modes(plate.system, plate.state, number=3 + rigid)
     # √(D / ρ h) with a side of 1 m.
     unit = np.sqrt(1e9 * 0.01**2 / 12.0 / (1.0 - 0.3**2) / 1000.0)
-    return np.asarray(found.frequencies)[rigid:] / unit
+    return np.asarray(modes.frequencies)[rigid:] / unit
 
 
 def hemisphere(count: int, load: float) -> Benchmark:

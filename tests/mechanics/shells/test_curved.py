@@ -44,6 +44,19 @@ def test_the_pull_out_of_an_open_cylinder():
     assert_allclose(ways, shell_benchmarks.PULL_OUT_QUARTER, rtol=0.01)
 
 
+def test_the_pull_out_passes_a_limit_point_on_its_way_to_the_full_load():
+    """The cylinder snaps at half of the load, where searches for equilibria end."""
+    benchmark = shell_benchmarks.open_cylinder(12, 8, shell_benchmarks.PULL)
+    system, state = benchmark.system, benchmark.state
+    path = lie_jax.equilibrium_path(system, state, steps=15, length=0.05)
+    part = np.asarray(path.part)
+    assert np.any(np.diff(part[part < 0.6]) < 0.0)
+    nearest = lie_jax.State(path.q[int(np.argmin(np.abs(part - 1.0)))], state.v)
+    ways = benchmark.deflections(lie_jax.equilibrium(system, nearest).q)
+    # Published digits are of 24 × 36 elements.
+    assert_allclose(ways, shell_benchmarks.PULL_OUT, rtol=0.04)
+
+
 @pytest.mark.parametrize("count, across, error", [(12, 2, 0.01), (24, 4, 0.005)])
 def test_a_twisted_strip(count, across, error):
     loads = (0.0, 0.0, SMALL), (0.0, SMALL, 0.0)
