@@ -154,7 +154,7 @@ class Flexibility(eqx.Module):
             )
         )
 
-    def motions(self, moving: "Moving") -> list[deformation.Motion]:
+    def motions(self, moving: "BodyMotions") -> list[deformation.Motion]:
         """Motions of the flexible bodies, of each group."""
         of_bodies, of_amplitudes = moving[:4], zip(*map(self.split, moving[4:]), strict=True)
         return [
@@ -162,7 +162,7 @@ class Flexibility(eqx.Module):
             for group, part in zip(self.groups, of_amplitudes, strict=True)
         ]
 
-    def forces(self, moving: "Moving") -> Loads:
+    def forces(self, moving: "BodyMotions") -> Loads:
         """Inertia and elastic forces beyond those of undeformed bodies: wrenches on bodies."""
         total, along = [jnp.zeros_like(moving.omega)] * 2, []
         for group, motion in zip(self.groups, self.motions(moving), strict=True):
@@ -228,7 +228,7 @@ class Flexibility(eqx.Module):
         return jax.tree.map(lambda *x: functools.reduce(jnp.add, x), *sums)
 
 
-class Moving(NamedTuple):
+class BodyMotions(NamedTuple):
     """Motion of all bodies: R, ω, r̈ less gravity (inertial) and ω̇, and all e, ė and ë."""
 
     rotation: Float[Array, "bodies 3 3"]

@@ -69,5 +69,5 @@ def _extremes(system: Any, q: Array, v: Array) -> list[tuple[Array, Array]]:
             result.append((squares, jnp.max(jnp.sum(turn**2, axis=-1), axis=1)))
         return result
 
-    found = jax.vmap(at)(q, v)
-    return [(jnp.max(spin, axis=0), jnp.sqrt(jnp.max(turn, axis=0))) for spin, turn in found]
+    extremes = jax.vmap(at)(q, v)
+    return [(jnp.max(spin, axis=0), jnp.sqrt(jnp.max(turn, axis=0))) for spin, turn in extremes]

@@ -31,7 +31,7 @@ class Interface(eqx.Module):
     turns: Float[Array, "..."]
 
 
-class _Bent(NamedTuple):
+class _Bending(NamedTuple):
     """Place (3,) of an interface in its body, its rotation there, and the differential of that."""
 
     arm: Vector
@@ -39,19 +39,19 @@ class _Bent(NamedTuple):
     differential: Matrix
 
 
-def _bent(at: Interface, amplitudes: Amplitudes) -> _Bent:
+def _bending(at: Interface, amplitudes: Amplitudes) -> _Bending:
     # All functions below use the same two matrices, or their transposes, which XLA computes once.
     half = 0.5 * small.matvec(at.turns, amplitudes)
     arm = at.point + small.matvec(at.shifts, amplitudes)
-    return _Bent(arm, so3.cay(half), 0.5 * so3.dcay(half))
+    return _Bending(arm, so3.cay(half), 0.5 * so3.dcay(half))
 
 
 def pose(at: Interface, body: BodyPose, amplitudes: Amplitudes) -> BodyPose:
     """Frame of an interface."""
-    bent = _bent(at, amplitudes)
+    bending = _bending(at, amplitudes)
     return BodyPose(
-        small.matmul(body.rotation, bent.rotation),
-        body.position + small.matvec(body.rotation, bent.arm),
+        small.matmul(body.rotation, bending.rotation),
+        body.position + small.matvec(body.rotation, bending.arm),
     )
 
 
@@ -59,10 +59,10 @@ def velocity(
     at: Interface, body: BodyPose, moving: BodyVelocity, amplitudes: Amplitudes, rates: Amplitudes
 ) -> BodyVelocity:
     """Velocity (inertial) and angular velocity (own axes) of the frame of an interface."""
-    bent = _bent(at, amplitudes)
-    moved = small.cross(moving.omega_body, bent.arm) + small.matvec(at.shifts, rates)
-    turning = small.matvec(bent.differential.T, small.matvec(at.turns, rates))
-    omega = small.matvec(bent.rotation.T, moving.omega_body) + turning
+    bending = _bending(at, amplitudes)
+    moved = small.cross(moving.omega_body, bending.arm) + small.matvec(at.shifts, rates)
+    turning = small.matvec(bending.differential.T, small.matvec(at.turns, rates))
+    omega = small.matvec(bending.rotation.T, moving.omega_body) + turning
     return BodyVelocity(moving.linear + small.matvec(body.rotation, moved), omega)
 
 
@@ -75,7 +75,7 @@ def _omega(turn: Vector, omega: Vector, rate: Vector) -> Vector:
 
 def columns(at: Interface, body: BodyPose, amplitudes: Amplitudes) -> Columns:
     """Velocity of an interface's frame (6,) for unit velocities of the body and of amplitudes."""
-    arm, rotation, differential = _bent(at, amplitudes)
+    arm, rotation, differential = _bending(at, amplitudes)
     none = jnp.zeros((3, 3), arm.dtype)
     linear = [
         jnp.eye(3, dtype=arm.dtype),
@@ -90,7 +90,7 @@ def relative_columns(at: Interface, amplitudes: Amplitudes) -> Columns:
     """Motion of an interface's frame in its body for unit rates of amplitudes (6, m), body axes:
     the velocity of the point of the frame that is at the body's origin, and angular velocity.
     """
-    arm, rotation, differential = _bent(at, amplitudes)
+    arm, rotation, differential = _bending(at, amplitudes)
     angular = small.matmul(rotation, small.matmul(differential.T, at.turns))
     return jnp.concatenate([at.shifts + small.matmul(small.hat(arm), angular), angular])
 
@@ -114,24 +114,24 @@ def change_of_velocity(
     return jnp.concatenate([jnp.concatenate(x, axis=1) for x in (linear, angular)])
 
 
-class Pulled(NamedTuple):
+class PullBack(NamedTuple):
     """Wrench on a body, and forces along its amplitudes (m,)."""
 
     wrench: Wrench
     along: Amplitudes
 
 
-def pull_back(at: Interface, body: BodyPose, amplitudes: Amplitudes, wrench: Wrench) -> Pulled:
+def pull_back(at: Interface, body: BodyPose, amplitudes: Amplitudes, wrench: Wrench) -> PullBack:
     """Wrench on an interface, pulled back to body and amplitudes: transpose of `columns`."""
-    arm, rotation, differential = _bent(at, amplitudes)
+    arm, rotation, differential = _bending(at, amplitudes)
     force = small.matvec(body.rotation.T, wrench.force)
     torque = small.cross(arm, force) + small.matvec(rotation, wrench.torque)
     bend = small.matvec(differential, wrench.torque)
     along = small.matvec(at.shifts.T, force) + small.matvec(at.turns.T, bend)
-    return Pulled(Wrench(wrench.force, torque), along)
+    return PullBack(Wrench(wrench.force, torque), along)
 
 
-def change_of_pulled_back(
+def pull_back_change(
     at: Interface, body: BodyPose, amplitudes: Amplitudes, wrench: Wrench
 ) -> Float[Array, "n n"]:
     """Derivatives (6 + m, 6 + m) of `pull_back` along hybrid velocities and rates; the wrench is

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody.absolute import elements, flexible_blocks, inertias
 from lie_jax.multibody.absolute.attachments import Attachments
-from lie_jax.multibody.absolute.flexible_blocks import BlockMatrices, Frames, moving_bodies
+from lie_jax.multibody.absolute.flexible_blocks import BlockMatrices, Frames, body_motions
 from lie_jax.multibody.absolute.linearization import ElementLinearization
 from lie_jax.multibody.system import Instant
 
@@ -101,7 +101,7 @@ def _body_blocks(
         constant = Wrench(*map(jnp.add, constant, needed))
     flexible = BlockMatrices([], [], [])
     if flexibility.groups:
-        moving = moving_bodies(space, gravity, own, amplitudes)
+        moving = body_motions(space, gravity, own, amplitudes)
         flexible = flexible_blocks.matrices(flexibility, layout, pose, moving, constant, frames)
         pulled = flexibility.pull_back(pose, amplitudes[0], constant).wrench
         constant = Wrench(*map(jnp.add, pulled, flexibility.forces(moving).wrench))

@@ -18,7 +18,7 @@ from lie_jax.multibody.absolute.attachments import Attachments, Matrices
 from lie_jax.multibody.absolute.elements import Motion
 from lie_jax.multibody.absolute.layout import Layout
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
-from lie_jax.multibody.flexible import Flexibility, FlexibleGroup, Moving
+from lie_jax.multibody.flexible import BodyMotions, Flexibility, FlexibleGroup
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces import derivatives
@@ -53,17 +53,17 @@ def frames_of(space: AbstractCoordinates, q: Array, v: Array, acceleration: Arra
     return jax.vmap(at, out_axes=-1)(q, v, acceleration)
 
 
-def moving_bodies(
+def body_motions(
     space: AbstractCoordinates,
     gravity: Float[Array, "3"],
     motion: Motion,
     amplitudes: tuple[Array, Array, Array],
-) -> Moving:
+) -> BodyMotions:
     """Motion of all bodies as flexible ones need it; `amplitudes` are e, ė and ë."""
     rotation, (_, omega) = motion.pose.rotation, motion.velocity
     linear, angular = jax.vmap(space.hybrid_acceleration)(rotation, *motion[:3])
     # Gravity equals an upward acceleration of the frame.
-    return Moving(rotation, omega, linear - gravity[None], angular, *amplitudes)
+    return BodyMotions(rotation, omega, linear - gravity[None], angular, *amplitudes)
 
 
 def table(flexibility: Flexibility, layout: Layout) -> tuple | None:
@@ -196,7 +196,7 @@ def matrices(
     flexibility: Flexibility,
     layout: Layout,
     pose: BodyPose,
-    moving: Moving,
+    moving: BodyMotions,
     wrench: Wrench,
     frames: Frames | None,
 ) -> BlockMatrices:
@@ -210,7 +210,7 @@ def matrices(
         acting = flexibility.of_interfaces(group, wrench, slot)
         slot += len(group.bodies) * group.interfaces
         body = BodyPose(*_bodies(group, pose))
-        pulled = jax.vmap(jax.vmap(interfaces.change_of_pulled_back, (0, None, None, 0)))(
+        pulled = jax.vmap(jax.vmap(interfaces.pull_back_change, (0, None, None, 0)))(
             group.at, body, motion.amplitudes, acting
         )
         carried = jnp.moveaxis(jnp.sum(pulled, axis=1), 0, -1)

@@ -26,7 +26,7 @@ from lie_jax.multibody.absolute import (
 )
 from lie_jax.multibody.absolute.algebra import AbsoluteAlgebra
 from lie_jax.multibody.absolute.attachments import Attachments, Matrices
-from lie_jax.multibody.absolute.flexible_blocks import moving_bodies
+from lie_jax.multibody.absolute.flexible_blocks import body_motions
 from lie_jax.multibody.absolute.layout import Layout
 from lie_jax.multibody.absolute.readings import AbstractAbsoluteSystem
 from lie_jax.multibody.absolute.validity import AbsoluteValidity
@@ -319,7 +319,7 @@ class RigidBodySystem(AbstractAbsoluteSystem):
             of_bodies = BodyPose(rotation, position), BodyVelocity(linear, omega)
             motion = elements.Motion(*split, *of_bodies)
             amplitudes = self.all_amplitudes(q), self.all_rates(v), self.all_rates(acceleration)
-            moving = moving_bodies(self.formulation, self.gravity, motion, amplitudes)
+            moving = body_motions(self.formulation, self.gravity, motion, amplitudes)
             added, along = self.flexibility.forces(moving)
             more = ((0, self.flexibility.interfaces), (0, 0))
             inertia = Wrench(*(jnp.pad(x + y, more) for x, y in zip(inertia, added, strict=True)))

@@ -16,7 +16,7 @@ from lie_jax import checks
 from lie_jax.mechanics.flexible import deformation
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
 from lie_jax.multibody import flexible_limits
-from lie_jax.multibody.flexible import Flexibility, Moving
+from lie_jax.multibody.flexible import BodyMotions, Flexibility
 from lie_jax.multibody.flexible_readings import AbstractFlexibleSystem
 from lie_jax.multibody.minimal import recursions
 from lie_jax.multibody.minimal.flexible_algebra import FlexibleAlgebra, FlexibleLoopAlgebra
@@ -174,7 +174,7 @@ class FlexibleTreeSystem(AbstractFlexibleSystem, TreeSystem):
         angular = jnp.sum(motion.rotation * total[3:][:, None], axis=0)
         of_frames = rotation, omega, linear.T, angular.T
         turn, spin, *rates = (gather.pick(self.slots, x) for x in of_frames)
-        loads = self.flexibility.forces(Moving(turn, spin, rates[0], rates[1], *of_modes))
+        loads = self.flexibility.forces(BodyMotions(turn, spin, rates[0], rates[1], *of_modes))
         count = len(self.tree.bodies)
         force, torque = (gather.add_up(self.slots, x, count).T for x in loads.wrench)
         torque = small.matvec(motion.rotation, torque) + small.cross(motion.arm, force)

@@ -174,5 +174,5 @@ def test_interfaces_move_and_pull_back_by_their_columns():
     np.testing.assert_allclose(
         pulled(none), columns.T @ jnp.concatenate(wrench), rtol=0, atol=TOLERANCE
     )
-    got = interfaces.change_of_pulled_back(at, body, e, wrench)
+    got = interfaces.pull_back_change(at, body, e, wrench)
     np.testing.assert_allclose(got, jax.jacfwd(pulled)(none), rtol=0, atol=10 * TOLERANCE)
