@@ -112,14 +112,14 @@ def _problem(
     system: AbstractMultibodySystem, targets: Any, q: Any, lower: Any, upper: Any
 ) -> tuple[Placement, Array]:
     check_system("inverse_kinematics(system=)", system)
+    if isinstance(q, State):
+        raise ValueError(
+            "inverse_kinematics(q=) is a State; it must be the configuration alone: give state.q."
+        )
     if is_flexible(system):
         raise ValueError(
             "inverse_kinematics(system=) has flexible bodies, which would bend to reach a target: "
             "take the mechanism with a lie_jax.Body in place of each of them."
-        )
-    if isinstance(q, State):
-        raise ValueError(
-            "inverse_kinematics(q=) is a State; it must be the configuration alone: give state.q."
         )
     dtype = system.gravity.dtype
     checks.real("inverse_kinematics(q=)", q)
