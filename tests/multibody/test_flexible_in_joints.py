@@ -66,9 +66,8 @@ def _flying():
 MECHANISMS = {"hung": _hung, "flying": _flying, "loop": flexible_crank.mechanism}
 
 
-def _quick(one):
-    """All mechanisms, of which one belongs to the quick tests."""
-    return [one, *(pytest.param(x, marks=pytest.mark.full) for x in MECHANISMS if x != one)]
+# The other two belong to the full tests.
+QUICK = ["loop", *(pytest.param(x, marks=pytest.mark.full) for x in ("hung", "flying"))]
 
 
 def _moving(mechanism, seed=0):
@@ -108,7 +107,8 @@ def _same(got, expected, tolerance=ROUNDING):
         np.testing.assert_allclose(x, y, rtol=0, atol=tolerance * size)
 
 
-@pytest.mark.parametrize("name", _quick("flying"))
+@pytest.mark.full
+@pytest.mark.parametrize("name", list(MECHANISMS))
 def test_forces_are_those_of_free_bodies_along_the_joints(name):
     """Constraints do no work along joint velocities: d'Alembert's principle."""
     mechanism = MECHANISMS[name]()
@@ -137,7 +137,7 @@ def test_forces_are_those_of_free_bodies_along_the_joints(name):
     assert [system.names_by_slot[slot] for slot in system.frame_slots] == list(other.names_by_slot)
 
 
-@pytest.mark.parametrize("name", _quick("loop"))
+@pytest.mark.parametrize("name", QUICK)
 def test_mass_matrix_and_rows_are_derivatives(name):
     system, q, v = _moving(MECHANISMS[name](), seed=1)
 

@@ -63,12 +63,12 @@ def _check_all(first, groups, together, count, depth, kernel_count):
     assert as_meant >= 0.9 * len(groups)
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_300_small_programs(part, kernel_count, monkeypatch):
+@pytest.mark.parametrize("groups", [range(3), pytest.param(range(3, 10), marks=pytest.mark.full)])
+def test_300_small_programs(groups, kernel_count, monkeypatch):
     # Checks of types take two thirds of the tracing; other tests of batches have them, and the
     # first part below.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    _check_all(0, range(5 * part, 5 * part + 5), SMALL_TOGETHER, 1, 1, kernel_count)
+    _check_all(0, groups, SMALL_TOGETHER, 1, 1, kernel_count)
 
 
 @pytest.mark.full
