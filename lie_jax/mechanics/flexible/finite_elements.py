@@ -141,7 +141,8 @@ def _check(where: str, block: Block, quality: Array) -> None:
         f"{where}: {numbers} of mesh= ({block.kind!r}, counted from 0) have too little volume: "
         f"element {block.numbers[worst]} has {quality[worst]:.3g} of a box with edges as long, "
         f"{what}; each must have {_FLAT} at all of its points: mend or remesh them, and give nodes "
-        "in the order of VTK."
+        "in the order of VTK (a mesh of tetrahedra from scikit-fem by mesh.oriented(), before it "
+        "is saved)."
     )
 
 
