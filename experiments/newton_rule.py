@@ -16,6 +16,7 @@ from lie_jax.integrators.generalized_alpha.equations import StepParameters
 from lie_jax.integrators.generalized_alpha.start import initial_carry
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.multibody.absolute.system import RigidBodySystem
+from lie_jax.multibody.flexible import Loads
 from lie_jax.numerics import kept_matrices, newton, small
 from lie_jax.numerics.newton import Search
 from lie_jax.systems.system import accelerations_and_multipliers
@@ -106,17 +107,18 @@ def _force(system: Any, t: Array, q: Array, v: Array, u: Any) -> Array:
     """Force whose derivatives by q are those of the rule: springs, dampers and controllers are
     differentiated by the poses at constant ṙ and ω, and wrenches are pulled back as at q.
     """
-    _, rotation, position, _, omega = system._instant(t, q, v)
+    _, rotation, position, _, omega = instant = system._instant(t, q, v)
     held = jax.lax.stop_gradient(q)
-    fixed, _ = system.poses(held)
+    fixed, place = system.poses(held)
     bias = system._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
-    held_instant = t, rotation, position, *system._velocities(fixed, held, v)
-    wrench = system._applied_wrenches(held_instant, u)
+    velocities, none = system._velocities(fixed, held, v), jnp.zeros(0, q.dtype)
+    wrench = system._applied_wrenches((t, rotation, position, *velocities), u)
     torque = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
         fixed, rotation, wrench.torque
     )
-    applied = system._pull_back(fixed, held, Wrench(wrench.force, torque))
-    return applied - system._pull_back(rotation, q, bias)
+    acting = Loads(Wrench(wrench.force, torque), none)
+    applied = system._pull_back((t, fixed, place, *velocities), held, acting)
+    return applied - system._pull_back(instant, q, Loads(bias, none))
 
 
 def _without_loads(system: Any, u: Any) -> tuple[Any, Any]:
