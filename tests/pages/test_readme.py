@@ -72,6 +72,7 @@ PAGES = (
         "tutorial.md",
         "pictures.md",
         "identification.md",
+        "state_estimation.md",
         "integrators.md",
     ),
     *(

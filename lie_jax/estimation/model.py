@@ -1,0 +1,210 @@
+"""Stochastic model of a recording: a system under random loads, and noisy samples of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.integrators.explicit import RungeKutta
+from lie_jax.multibody import arguments
+from lie_jax.numerics.conversion import as_float
+from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import closures, snapshots
+
+_KINDS = ("inputs", "velocities")
+_DENSITY = (
+    "a root spectral density, the standard deviation of the load's mean over one second: N√s for "
+    "a force, N m √s for a torque"
+)
+
+
+class Model(eqx.Module):
+    """A system under white noise, one-step method, and samples with independent Gaussian noise.
+
+    **Arguments:**
+
+    - `system`, `method`: as of `lie_jax.simulate`; methods whose steps need more of the past than
+      the last state (`lie_jax.BDF`, `lie_jax.GeneralizedAlpha`) are refused.
+    - `measure(t, q, v)`: the sample (ny,) that is expected at the time t (s). A pose is compared
+      entry by entry.
+    - `noise`: standard deviations of the samples: a number, or one for each channel (ny,).
+    - `process`: loads of white noise by their root spectral densities, a dict with one or both of
+      these entries, each a number or one for each place. None: no process noise.
+      `"inputs"` (nu,): added to the inputs of the system, such as those of a
+      `lie_jax.JointMotor` at any joint or of a `lie_jax.Torque` on any body, and held over each
+      step, where the standard deviation is density/√dt. The unit is that of the input times √s.
+      `"velocities"` (nv,): generalised forces, one for each velocity (N√s, N m √s), as impulses of
+      the standard deviation density·√dt, half before and half after each step; constraints react.
+
+    Loads of both kinds are independent from step to step, and agree with white noise to the second
+    order of dt. Numbers may be traced: densities and noise can be sought by `identify`. Raises
+    `ValueError` for other arguments.
+    """
+
+    system: AbstractSystem
+    method: AbstractIntegrator
+    measure: Callable
+    noise: Float[Array, "..."]
+    process: dict[str, Float[Array, "..."]]
+
+    def __init__(
+        self,
+        system: AbstractSystem,
+        method: AbstractIntegrator,
+        *,
+        measure: Callable,
+        noise: Any,
+        process: Mapping[str, Any] | None = None,
+    ):
+        _check_method(system, method)
+        checks.function("Model(measure=)", measure, "t", "q", "v")
+        self.system, self.method = system, method
+        self.measure = snapshots.watch(measure)
+        self.noise = _deviations(noise)
+        self.process = _densities(system, process)
+
+    @property
+    def loads(self) -> int:
+        """Number of independent loads of a step."""
+        return sum(x.size for x in self.process.values())
+
+    def step(
+        self, t: Array, dt: Array, state: State, u: Array | None, loads: Float[Array, " loads"]
+    ) -> State:
+        """State a step later, for loads with the standard deviation one; NaN where it fails."""
+        system, root = self.system, jnp.sqrt(dt)
+        on_inputs = self.process.get("inputs")
+        on_velocities = self.process.get("velocities")
+        count = 0 if on_inputs is None else on_inputs.size
+        if on_inputs is not None:
+            held = on_inputs * loads[:count] / root
+            u = held if u is None else u + held
+        impulse = None if on_velocities is None else 0.5 * root * on_velocities * loads[count:]
+        state = _kick(system, t, state, impulse)
+        # The carry of a one-step method is at most a start value: each step makes a new one.
+        carry = self.method.init(system, t, dt, state, u)
+        step = self.method.step(system, t, dt, state, carry, u)
+        after = jax.tree.map(lambda x: jnp.where(step.converged, x, jnp.nan), step.state)
+        return _kick(system, t + dt, after, impulse)
+
+    def sample(self, t: Array, state: State) -> Float[Array, " ny"]:
+        """Expected sample at a state."""
+        return self.measure(t, state.q, state.v)
+
+    def check_samples(self, where: str, channels: int, dtype: Any) -> None:
+        """Raise `ValueError` unless `measure` returns samples of so many channels."""
+        nq, nv = self.system.nq, self.system.nv
+        t, q, v = (jax.ShapeDtypeStruct(shape, dtype) for shape in ((), (nq,), (nv,)))
+        value = closures.shapes("Model(measure=)", self.measure, {"t": t, "q": q, "v": v})
+        if not hasattr(value, "shape") or value.ndim != 1 or value.dtype != dtype:
+            returns = f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else value
+            raise ValueError(
+                f"Model(measure=) returns {returns}; it must return one array (ny,) of "
+                f"{np.dtype(dtype)}, the precision of the state: join several by jnp.concatenate."
+            )
+        if value.shape != (channels,):
+            raise ValueError(
+                f"{where}(data=) has {channels} channels, and Model(measure=) returns "
+                f"{value.shape[0]}; the two must match: give a row for each instant, with NaN for "
+                "what is missing."
+            )
+        if self.noise.shape not in ((), (channels,)):
+            raise ValueError(
+                f"Model(noise=) has shape {self.noise.shape}; it must be one number or have shape "
+                f"({channels},), the channels of a sample: give a number for each of them."
+            )
+
+
+def _kick(system: AbstractSystem, t: Array, state: State, impulse: Array | None) -> State:
+    """State after a generalised impulse (nv,), to which the constraints react."""
+    if impulse is None:
+        return state
+    saddle = system.algebra.saddle(t, state.q)
+    if system.nc:
+        right = jnp.concatenate([impulse, jnp.zeros(system.nc, impulse.dtype)])
+        change = saddle.solve_constrained(right)[: system.nv]
+    else:
+        change = saddle.solve(impulse)
+    return State(state.q, state.v + change)
+
+
+def _check_method(system: Any, method: Any) -> None:
+    arguments.check_system("Model(system=)", system)
+    if not isinstance(method, AbstractIntegrator):
+        raise ValueError(
+            f"Model(method=) is {method!r}; it must be an integrator, such as "
+            "lie_jax.RKMK('rk4'): the order of the arguments is system, method."
+        )
+    method.check(system)
+    if method.needs_past:
+        raise ValueError(
+            f"Model(method=) is {type(method).__name__}, whose steps need more of the one before "
+            "than the state at its end, which is what a filter estimates; use "
+            "lie_jax.RKMK('rk4'), another explicit method, or lie_jax.ImplicitRKMK()."
+        )
+    if isinstance(method, RungeKutta) and system.nq != system.nv:
+        raise ValueError(
+            f"Model(method=) is RungeKutta, which leaves the group when {system.nq} coordinates "
+            f"belong to {system.nv} velocities; use lie_jax.RKMK('rk4')."
+        )
+
+
+def _deviations(noise: Any) -> Array:
+    checks.real("Model(noise=)", noise)
+    values = as_float(noise)
+    if not checks.has_tracers(values) and not np.all(
+        (np.asarray(values) > 0.0) & np.isfinite(np.asarray(values))
+    ):
+        raise ValueError(
+            f"Model(noise=) is {np.asarray(values).tolist()}; standard deviations of samples must "
+            "be positive and finite: of what is not measured at all make NaN in the data."
+        )
+    return values
+
+
+def _densities(system: AbstractSystem, process: Any) -> dict[str, Array]:
+    if process is None:
+        return {}
+    if not isinstance(process, Mapping) or not process or not set(process) <= set(_KINDS):
+        raise ValueError(
+            f"Model(process=) is {process!r}; it must be a dict with the entries 'inputs', "
+            f"'velocities' or both, each {_DENSITY}: give {{'velocities': 0.1}} for example, or "
+            "None without process noise."
+        )
+    return {kind: _density(system, kind, process[kind]) for kind in _KINDS if kind in process}
+
+
+def _density(system: AbstractSystem, kind: str, given: Any) -> Array:
+    where = f"Model(process=)[{kind!r}]"
+    if given is None:
+        raise ValueError(
+            f"{where} is None; noise needs {_DENSITY}: give a number, or leave the entry out."
+        )
+    checks.real(where, given)
+    values = as_float(given)
+    size = system.nv if kind == "velocities" else system.nu
+    what = "velocities" if kind == "velocities" else "inputs that forces read"
+    if values.ndim == 0 and size:
+        values = jnp.broadcast_to(values, (size,))
+    # A system of one's own need not tell how many inputs it reads.
+    free = kind == "inputs" and not size and not hasattr(system, "most_inputs")
+    if values.ndim != 1 or not values.size or (values.shape != (size,) and not free):
+        shape = "(nu,)" if free else f"({size},)"
+        raise ValueError(
+            f"{where} has shape {values.shape}; it must be one number or have shape {shape}, the "
+            f"{what}: give a root density for each, zero for what has no noise"
+            + (", or add a force with input=0." if not size and not free else ".")
+        )
+    if not checks.has_tracers(values):
+        numbers = np.asarray(values)
+        if not np.all((numbers >= 0.0) & np.isfinite(numbers)):
+            raise ValueError(
+                f"{where} is {numbers.tolist()}; it must hold {_DENSITY}, finite and not negative."
+            )
+    return values
