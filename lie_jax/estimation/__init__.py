@@ -3,7 +3,8 @@
 from lie_jax.estimation import transforms
 from lie_jax.estimation.consistency import ChiSquare
 from lie_jax.estimation.filter import Filtered, filter
-from lie_jax.estimation.identify import Identification, identify
+from lie_jax.estimation.identification import Identification
+from lie_jax.estimation.identify import identify
 from lie_jax.estimation.model import Model
 from lie_jax.estimation.monte_carlo import MonteCarlo, monte_carlo
 from lie_jax.estimation.recordings import rows_at

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from lie_jax import checks
-from lie_jax.estimation import recordings, statistics
+from lie_jax.estimation import innovations, recordings, statistics
 from lie_jax.estimation.parameters import parameters
 from lie_jax.estimation.transforms import free
 from lie_jax.numerics import waits
@@ -97,7 +97,14 @@ def monte_carlo(
     checks.real_leaves(f"{where}(truth=)", truth)
     truth = jax.tree.map(as_float, truth)
     sought = parameters(where, truth, transforms)
-    clean = jax.tree.map(as_float, jax.jit(lambda truth: predict(truth))(truth))
+    predicted = jax.jit(lambda truth: predict(truth))(truth)
+    if innovations.are_filtered(predicted):
+        raise ValueError(
+            f"{where}(predict=) returns results of lie_jax.estimation.filter, of one recording; "
+            "it must return the observations without noise: simulate, or test identify on "
+            "recordings of your own, with random inputs= of lie_jax.simulate."
+        )
+    clean = jax.tree.map(as_float, predicted)
     recordings.check_finite(where, clean, "truth", "")
     recorded = recordings.prepare(where, clean, noise, compare)
     degrees = recorded.numbers - len(sought.names)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from lie_jax import checks
@@ -132,6 +133,26 @@ class Recordings(NamedTuple):
 
         weighted = jax.tree.map(residual, self.compare, predicted, self.observed, self.weights)
         return weighted if horizon is None else jax.tree.map(_first, weighted, horizon)
+
+    def scale_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
+        """None: the noise of observations does not depend on the prediction."""
+        return ()
+
+    def log_density(self, predicted: PyTree) -> Array:
+        """Logarithm of the density of all observations, up to a constant."""
+        weighted = self.weighted_residuals(predicted)
+        return -0.5 * jnp.sum(ravel_pytree(weighted)[0] ** 2)
+
+    def samples(self, predicted: PyTree) -> PyTree:
+        """Predicted observations."""
+        return predicted
+
+    def filtered(self, predicted: PyTree) -> PyTree:
+        """None: a simulation reads no observations."""
+        return ()
+
+    def check_filtered(self, filtered: PyTree) -> None:
+        """Accept that there are none."""
 
     @property
     def numbers(self) -> int:
@@ -281,16 +302,20 @@ def check_finite(where: str, predicted: PyTree, at: str, remedy: str) -> None:
         )
 
 
-def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observed: PyTree) -> None:
-    """Raise unless a prediction has the observations' shapes."""
+def predicted_shapes(predict: Callable[[PyTree], PyTree], start: PyTree) -> PyTree:
+    """Shapes of a prediction."""
     with closures.refuse_numbers("identify(predict=)", predict, "the parameters"):
-        shapes = jax.eval_shape(predict, start)
-    predicted, expected = (
-        jax.tree.map(lambda x: tuple(x.shape), tree) for tree in (shapes, observed)
+        return jax.eval_shape(predict, start)
+
+
+def check_shapes(predicted: PyTree, observed: PyTree) -> None:
+    """Raise unless a prediction has the observations' shapes."""
+    shapes, expected = (
+        jax.tree.map(lambda x: tuple(x.shape), tree) for tree in (predicted, observed)
     )
-    if predicted != expected:
+    if shapes != expected:
         raise ValueError(
-            f"predict returns arrays of the shapes {predicted}, the observations have {expected}; "
+            f"predict returns arrays of the shapes {shapes}, the observations have {expected}; "
             "the two must match: observe the same channels at the same instants."
         )
 

@@ -40,10 +40,11 @@ class Spread(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def spread(jacobian: Float[Array, "m p"], residuals: Float[Array, " m"], count: int) -> Spread:
+def spread(jacobian: Float[Array, "m p"], residuals: Float[Array, " n"], count: int) -> Spread:
     """`Spread` at an optimum; `count` is the number of residuals that have a weight.
 
-    Directions that the Jacobian does not determine take no degree of freedom.
+    The Jacobian may have rows of further information. Directions that it does not determine take no
+    degree of freedom.
     """
     scale, singular, right, determined = singular_directions(jacobian)
     degrees = count - jnp.sum(determined)

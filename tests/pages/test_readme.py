@@ -179,6 +179,12 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         assert np.ptp(omega[0, :, 1]) < 1e-12 < 1.0 < np.ptp(omega[50, :, 1])
         assert not names["swept"].failed.any()
         np.testing.assert_allclose(names["stored"].v, names["swept"].results.v, rtol=1e-10)
+    elif page == "state_estimation.md":
+        low, high = names["nis"].bounds(0.99)
+        assert low < names["nis"].ratio < high
+        for name, value in {"stiffness": 2.0, "damping": 0.1, "gusts": names["GUSTS"]}.items():
+            off = abs(float(names["fit"].estimates[name]) - value)
+            assert off < 3 * float(names["fit"].standard_errors[name]), name
     elif page == "theory/explicit_methods.md":
         np.testing.assert_allclose(list(names["orders"].values()), [4.0, 3.0, 4.0], atol=0.1)
     elif page.startswith("theory/"):

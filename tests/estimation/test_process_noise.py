@@ -1,0 +1,187 @@
+"""Identification under process noise: the greatest likelihood, and intervals that hold."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.estimation import innovations, statistics
+from tests.estimation import gaussian
+from tests.messages import check_message
+
+METHOD = lie_jax.RKMK("rk4")
+
+
+def _fit(predict, start, data, **options):
+    return lie_jax.estimation.identify(predict, start, data, progress=False, **options)
+
+
+def test_the_fit_is_that_of_the_greatest_likelihood():
+    """Density of all samples by the textbook, whose slope vanishes there."""
+    system = gaussian.linear()
+    data, _ = gaussian.draw(system, np.random.default_rng(5))
+    data[3:6] = np.nan
+
+    def predict(p):
+        model = gaussian.model(noise=p["noise"], densities=p["densities"])
+        return lie_jax.estimation.filter(
+            model, data, gaussian.START, gaussian.COVARIANCE, dt=gaussian.DT
+        )
+
+    start = {"noise": gaussian.NOISE, "densities": 2.0 * gaussian.DENSITIES}
+    positive = lie_jax.estimation.transforms.positive
+    fit = _fit(predict, start, data, transforms=positive)
+    assert fit.converged
+    assert fit.names == ("densities[0]", "densities[1]", "noise[0]", "noise[1]")
+
+    def density(x):
+        scaled = gaussian.linear(densities=x[:2])._replace(r=x[2:])
+        return gaussian.log_density(scaled, data)
+
+    best = np.concatenate([fit.estimates["densities"], fit.estimates["noise"]])
+    errors = np.concatenate([fit.standard_errors["densities"], fit.standard_errors["noise"]])
+    # The slope per standard error is the distance from the optimum in standard errors.
+    step = 1e-4 * errors
+    ends = [[density(best + sign * row) for row in np.diag(step)] for sign in (1.0, -1.0)]
+    slopes = np.subtract(*ends) / 2e-4
+    assert np.all(np.abs(slopes) < 1e-3), slopes
+    z = fit.coordinates
+    jacobian = np.asarray(jax.jacfwd(fit._numbers)(z))
+    expected = density(best) + np.linalg.slogdet(jacobian)[1]
+    assert_allclose(fit.log_density(z), expected, rtol=1e-9)
+
+
+class Pendulum(lie_jax.extend.AbstractSystem):
+    """q'' = -k sin q - d q' + u."""
+
+    stiffness: jax.Array
+    damping: jax.Array
+
+    @property
+    def space(self):
+        return lie_jax.extend.Rn(1)
+
+    def mass_matrix(self, q):
+        return jnp.eye(1, dtype=q.dtype)
+
+    def force(self, t, q, v, u=None):
+        torque = -self.stiffness * jnp.sin(q) - self.damping * v
+        return torque if u is None else torque + u
+
+
+TRUTH = {"damping": jnp.asarray(0.2), "stiffness": jnp.asarray(4.0), "turn": jnp.ones(1)}
+DT, STEPS, NOISE, TORQUE = 0.05, 200, 0.01, 0.3
+
+
+def _angle(t, q, v):
+    return q
+
+
+def _run(p, torques=None):
+    system = Pendulum(p["stiffness"], p["damping"])
+    start = lie_jax.State(p["turn"], jnp.zeros(1))
+    run = lie_jax.simulate(
+        system, METHOD, start, dt=DT, steps=STEPS, inputs=torques, throw=False
+    )  # fmt: skip
+    return run.q
+
+
+def _filtered(p, data, process):
+    model = lie_jax.estimation.Model(
+        Pendulum(p["stiffness"], p["damping"]), METHOD, measure=_angle, noise=NOISE, process=process
+    )
+    start = lie_jax.State(p["turn"], jnp.zeros(1))
+    return lie_jax.estimation.filter(model, data, start, jnp.zeros((2, 2)), dt=DT)
+
+
+def test_without_process_noise_results_are_those_of_a_simulation():
+    noise = NOISE * np.random.default_rng(1).normal(size=(STEPS + 1, 1))
+    data = np.asarray(_run(TRUTH)) + noise
+    start = jax.tree.map(lambda x: 1.05 * x, TRUTH)
+    expected = _fit(_run, start, data, noise=NOISE)
+    fit = _fit(lambda p: _filtered(p, data, None), start, data, horizons=(50, STEPS + 1))
+    # The tolerance of the search.
+    for name, error in expected.standard_errors.items():
+        assert_allclose(
+            fit.estimates[name], expected.estimates[name], atol=1e-5 * float(error.sum())
+        )
+        assert_allclose(fit.standard_errors[name], error, rtol=1e-5)
+    assert_allclose(fit.residuals * NOISE, expected.residuals, atol=1e-6)
+    ratios = [x.statistics.reduced_chi_squared for x in (fit, expected)]
+    assert_allclose(*ratios, rtol=1e-9)
+
+
+@pytest.mark.full
+def test_intervals_hold_the_truth_under_random_torques():
+    """1000 recordings of the pendulum with a torque of its own in each step.
+
+    The fits are those of `identify`, with its residuals, search and standard errors, in a batch;
+    the first one is made by `identify`, too.
+    """
+    from lie_jax.estimation import search
+
+    runs, density = 1000, TORQUE * DT**0.5
+    start, decode = ravel_pytree(TRUTH)
+
+    def recording(key):
+        keys = jax.random.split(key)
+        torques = TORQUE * jax.random.normal(keys[0], (STEPS, 1))
+        return _run(TRUTH, torques) + NOISE * jax.random.normal(keys[1], (STEPS + 1, 1))
+
+    def fit_one(data):
+        recorded = innovations.prepare("identify", jnp.zeros_like(data), None, "vector")
+
+        def residuals(z):
+            filtered = _filtered(decode(z), data, {"inputs": jnp.asarray([density])})
+            errors = recorded.weighted_residuals(filtered)
+            return ravel_pytree((errors, recorded.scale_residuals(filtered)))[0]
+
+        degrees = STEPS + 1 - start.size
+        z, value, jacobian, converged = search.search(residuals, start, degrees, 50)
+        spread = statistics.spread(jacobian, value[: STEPS + 1], STEPS + 1)
+        return z, statistics.propagate(lambda z: z, z, spread)[1], converged
+
+    data = jax.jit(jax.vmap(recording))(jax.random.split(jax.random.key(0), runs))
+    z, errors, converged = jax.jit(jax.vmap(fit_one))(data)
+    assert np.all(converged)
+    inside = np.abs(np.asarray(z - start[None]) / errors) < 1.96
+    coverage = dict(zip(TRUTH, np.mean(inside, axis=0), strict=True))
+    # 95 %, with the deviation of 1000 draws: 0.7 %.
+    assert all(0.92 <= share <= 0.98 for share in coverage.values()), coverage
+    first = data[0]
+    process = {"inputs": jnp.asarray([density])}
+    fit = _fit(lambda p: _filtered(p, first, process), TRUTH, first)
+    assert_allclose(ravel_pytree(fit.estimates)[0], z[0], atol=1e-2 * np.min(errors[0]))
+    assert_allclose(ravel_pytree(fit.standard_errors)[0], errors[0], rtol=1e-2)
+
+
+def test_refusals():
+    data = np.zeros((31, 2))
+
+    def predict(p, recorded=data):
+        model = gaussian.model(noise=p * gaussian.NOISE)
+        return lie_jax.estimation.filter(
+            model, recorded, gaussian.START, gaussian.COVARIANCE, dt=gaussian.DT
+        )
+
+    for act, *parts in (
+        (lambda: _fit(predict, 1.0, data, noise=0.1), "identify(noise=) is given", "whose Model"),
+        (lambda: _fit(predict, 1.0, data, compare="pose"), "identify(compare=) is 'pose'"),
+        (lambda: _fit(predict, 1.0, data[:30]), "shapes (31, 2)", "must match"),
+        (
+            lambda: _fit(lambda p: (predict(p), p * data), 1.0, (data, data)),
+            "identify(predict=) returns arrays and results", "process=None",
+        ),
+        (
+            lambda: _fit(lambda p: predict(p, data + 1.0), 1.0, data),
+            "differ at sample 0", "the same recording",
+        ),
+        (
+            lambda: lie_jax.estimation.monte_carlo(predict, 1.0, noise=0.1),
+            "monte_carlo(predict=) returns results of lie_jax.estimation.filter",
+        ),
+    ):  # fmt: skip
+        check_message(act, *parts)
