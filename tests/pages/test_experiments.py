@@ -117,7 +117,7 @@ def test_local_global_maps():
     }
     for name, (norm, joint) in drifts.items():
         assert (norm > 1e-6) == name.startswith("coordinates"), name
-        assert (joint < ROUNDING) == (name == "local, SE(3)"), name
+        assert (joint < UNHELD) == (name == "local, SE(3)"), name
     for name in ("errors.png", "work.png", "joints.png"):
         assert (folder / name).stat().st_size > 10_000
 
@@ -143,6 +143,9 @@ def test_unified_velocity():
 
 # Rounding of positions below 3 m that builds up over 20 000 steps.
 ROUNDING = 1e-12
+# Rounding of accelerations near 50 m/s², some 1e-14 m/s², moves a point that nothing holds by its
+# double integral: 5e-13 m over ten seconds where it keeps its sign, a few times that as a bound.
+UNHELD = 3e-12
 
 
 # Rounding of energies of 17 J and momenta of up to 61 in SI units over as many as 1000 steps.
