@@ -172,6 +172,16 @@ def _free_direction(mass: float) -> Any:
     return lie_jax.equilibrium(*_cart(mass)).q
 
 
+def _cycle(mass: Any) -> Any:
+    """Period of a pendulum on a cart, from a start at rest."""
+    system, state = _cart(mass)
+    held = lie_jax.State(state.q.at[1].set(0.5), state.v)
+    orbit = lie_jax.periodic_orbit(
+        system, lie_jax.RKMK("rk4"), held, period=1.5, steps=STEPS, free_period=True
+    )
+    return orbit.period
+
+
 def _reactions(mass: float) -> Any:
     system, state = slider_crank.build(rod_mass=mass)
     run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.9), state, dt=1e-3, steps=STEPS)
@@ -249,6 +259,7 @@ def programs() -> dict[str, Program]:
         "equilibrium of a plate of 8": Program(_plate, 1e7, both),
         "cart with a policy, RKMK4": Program(_with_policy, 1.0, both),
         "cart with an event, automatic steps": Program(_with_an_event, 2.0, both),
+        "periodic motion of a pendulum on a cart, RKMK4": Program(_cycle, 2.0, both),
         "convergence of two methods": Program(_convergence, 15.0),
         "equilibrium with a free direction": Program(_free_direction, 2.0),
         "reactions of a run": Program(_reactions, 0.5),

@@ -47,8 +47,10 @@ from lie_jax.multibody.coordinates.r3so3 import R3SO3
 from lie_jax.multibody.coordinates.se3 import SE3
 from lie_jax.multibody.coordinates.tait_bryan import TaitBryan
 from lie_jax.multibody.coordinates.unified_velocity import UnifiedVelocity
+from lie_jax.multibody.impacts import Impact, impact
 from lie_jax.multibody.minimal.formulation import Minimal
 from lie_jax.multibody.place import place
+from lie_jax.orbits.periodic import PeriodicOrbit, PeriodicOrbitError, periodic_orbit
 from lie_jax.simulation.convergence import Convergence, convergence
 from lie_jax.simulation.energies import energies
 from lie_jax.simulation.events import Event
@@ -96,6 +98,7 @@ __all__ = [
     "GearJoint",
     "GeneralizedAlpha",
     "GenericJoint",
+    "Impact",
     "ImplicitRKMK",
     "JointController",
     "JointDriver",
@@ -109,6 +112,8 @@ __all__ = [
     "Minimal",
     "Modes",
     "PathForce",
+    "PeriodicOrbit",
+    "PeriodicOrbitError",
     "PlanarJoint",
     "PointForce",
     "Policy",
@@ -147,9 +152,11 @@ __all__ = [
     "estimation",
     "extend",
     "groups",
+    "impact",
     "io",
     "linearize",
     "modes",
+    "periodic_orbit",
     "place",
     "project",
     "robotics",

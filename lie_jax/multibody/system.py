@@ -241,14 +241,13 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         (n, nq), v (n, nv) and t (n,).
 
         One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
-        cylindrical, planar; see their documentation), in the mechanism's order, called by its name,
-        without one by (parent, child); the second one without a name between the same two by
-        (parent, child, 2), and so on. In joint
-        coordinates angles count whole turns from the initial state on. In absolute coordinates, and
-        at joints that close loops, they lie between -π and π; those of instants are continued from
-        the first one by their rates. Warns of angles whose turns these rates do not settle, and of
-        instants without v and t, between which angles then change by less than half a turn (not
-        inside JAX transformations). Raises `ValueError` for arrays of other shapes.
+        cylindrical, planar), in the mechanism's order, called by its name, without one by (parent,
+        child); the second one without a name between the same two by (parent, child, 2), and so on.
+        In joint coordinates angles count whole turns from the initial state on. In absolute
+        coordinates, and at joints that close loops, they lie between -π and π; those of instants
+        are continued from the first one by their rates. Warns of angles whose turns these rates do
+        not settle, and of instants without v and t, between which they change by less than half a
+        turn (not in JAX's transformations). Raises `ValueError` for arrays of other shapes.
         """
         rows = None if np.ndim(q) < 2 else len(q)
         given = {"q": q} if v is None else {"q": q, "v": v}
@@ -371,6 +370,11 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         turns.warn_of_unknown("reactions(q)", wound)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
         return readings.reactions(joints, labels, now, (pose[0], pose[1]), by_group)
+
+    @property
+    def constraint_labels(self) -> Labels:
+        """Labels of joints that are constraints."""
+        return ()
 
     def _constraints(self, q: Configuration) -> tuple[Groups, Labels]:
         """Joints that are constraints, stacked, and labels of all of them by their places."""

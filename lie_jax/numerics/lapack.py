@@ -82,12 +82,22 @@ def eigen(a: Float[Array, "n n"]) -> tuple[Complex[Array, " n"], Complex[Array, 
     return values, vectors
 
 
-def pseudoinverse(a: Float[Array, "m n"], rtol: float) -> Float[Array, "n m"]:
-    """Pseudoinverse; singular values below `rtol`, relative to the largest, are zero.
+def pseudoinverse(a: Float[Array, "m n"], rtol: float, atol: float = 0.0) -> Float[Array, "n m"]:
+    """Pseudoinverse; singular values below `rtol`, relative to the largest, or below `atol` are
+    zero.
 
     Differentiable to any order along changes that keep the rank.
     """
-    inverse = one_by_one(lambda a: jnp.linalg.pinv(a, rtol=rtol))(rules.stop_gradient(a))
+
+    def invert(a: Array) -> Array:
+        if not atol:
+            return jnp.linalg.pinv(a, rtol=rtol)
+        left, values, right = jnp.linalg.svd(a, full_matrices=False)
+        there = values > jnp.maximum(rtol * jnp.max(values, initial=0.0), atol)
+        inverses = jnp.where(there, 1.0 / jnp.where(there, values, 1.0), 0.0)
+        return (right.T * inverses[None]) @ left.T
+
+    inverse = one_by_one(invert)(rules.stop_gradient(a))
     return rules.value_with_rule(inverse, _change_of_inverse, a)
 
 

@@ -112,7 +112,7 @@ def linearize(
             "no free coordinates: leave rolling bodies out, or hold them by joints."
         )
     system = snapshots.freeze(system)
-    result, findings = _linear(system, t, state, u, _independent_constraints(system, t, state.q))
+    result, findings = _linear(system, t, state, u, independent_constraints(system, t, state.q))
     if not checks.has_tracers(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
         raise ValueError(_message(system, t, state, findings))
     sound = findings.flaw == _Flaw.NONE
@@ -141,7 +141,7 @@ class _Instant(NamedTuple):
     tolerated: Array
 
 
-def _independent_constraints(system: AbstractSystem, t: Array, q: Array) -> tuple[int, ...]:
+def independent_constraints(system: AbstractSystem, t: Array, q: Array) -> tuple[int, ...]:
     """Numbers of constraints of which none depends on those before; all where JAX traces values."""
     everything = tuple(range(system.nc))
     rows = _jacobian(system, t, q) if system.nc else jnp.zeros((0, system.nv))

@@ -27,7 +27,7 @@ FLOORS = [
     {"systems"},
     {"integrators", "multibody"},
     {"simulation", "statics"},
-    {"estimation", "sweeps", "control", "robotics"},
+    {"estimation", "sweeps", "control", "robotics", "orbits"},
     {"io"},
     {"viz"},
     # Names of the rooms below for users.

@@ -86,6 +86,7 @@ PAGES = (
         "flexible.md",
         "contact.md",
         "events.md",
+        "periodic.md",
         "extending.md",
         "gpu.md",
     ),

@@ -285,9 +285,14 @@ class RigidBodySystem(AbstractAbsoluteSystem):
             return at(q)
         return turns.unwrap(self.joints, self.labels, self.space, at, (q, v, t))
 
+    @property
+    @override
+    def constraint_labels(self):
+        return self.labels
+
     @override
     def _constraints(self, q):
-        return self.joints, self.labels
+        return self.joints, self.constraint_labels
 
     @property
     def rigid_bodies(self) -> MassProperties:

@@ -231,9 +231,14 @@ class LoopSystem(TreeSystem):
         values = super()._joint_coordinates(q, None, None) | closing
         return readings.in_order(self.all_labels, values)
 
+    @property
+    @override
+    def constraint_labels(self):
+        return self.cut_labels
+
     @override
     def _constraints(self, q):
-        return self._cuts(q), self.cut_labels
+        return self._cuts(q), self.constraint_labels
 
     @override
     def _joint_reactions(self, t, q, v, acceleration, multipliers, u):

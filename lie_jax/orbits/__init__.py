@@ -1,0 +1,1 @@
+"""Periodic motions: Newton's method on the return map, stability, derivatives."""
