@@ -161,6 +161,20 @@ def _with_an_event(mass: Any) -> Any:
     return _end(system, moving, lie_jax.RKMK("dopri5"), events=[turn], **options)
 
 
+def _filtered(mass: Any) -> Any:
+    """Likelihood of a cart's places under a random force along its rail."""
+    system, state = _cart(mass, motor=True)
+    model = lie_jax.estimation.Model(
+        system,
+        lie_jax.RKMK("rk4"),
+        measure=lambda t, q, v: q[:1],
+        noise=0.01,
+        process={"inputs": 0.1},
+    )
+    data, covariance = jnp.zeros((STEPS + 1, 1)), 1e-2 * jnp.eye(4)
+    return lie_jax.estimation.filter(model, data, state, covariance, dt=1e-3).log_likelihood
+
+
 def _convergence(mass: float) -> Any:
     system, state = heavy_top.build(mass=mass)
     methods = {"RKMK4": lie_jax.RKMK("rk4"), "CG3": lie_jax.CrouchGrossman(3)}
@@ -260,6 +274,7 @@ def programs() -> dict[str, Program]:
         "cart with a policy, RKMK4": Program(_with_policy, 1.0, both),
         "cart with an event, automatic steps": Program(_with_an_event, 2.0, both),
         "periodic motion of a pendulum on a cart, RKMK4": Program(_cycle, 2.0, both),
+        "cart with a filter, RKMK4": Program(_filtered, 2.0, (result, forward, gradient)),
         "convergence of two methods": Program(_convergence, 15.0),
         "equilibrium with a free direction": Program(_free_direction, 2.0),
         "reactions of a run": Program(_reactions, 0.5),

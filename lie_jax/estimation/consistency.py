@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.estimation import local
+from lie_jax.numerics import lapack
 from lie_jax.systems.system import State
 
 # Eigenvalues of a covariance with ones on its diagonal that are so small, relative to rounding, are
@@ -80,7 +81,7 @@ def normalized_squares(
     def one(error, covariance):
         size = jnp.sqrt(jnp.diagonal(covariance))
         scale = jnp.where(size > 0.0, 1.0 / jnp.where(size > 0.0, size, 1.0), 0.0)
-        values, vectors = jnp.linalg.eigh(scale[:, None] * covariance * scale[None, :])
+        values, vectors = lapack.symmetric_eigen(scale[:, None] * covariance * scale[None, :])
         counts = values > jnp.finfo(values.dtype).eps ** _RANK
         parts = vectors.T @ (scale * error)
         squares = jnp.where(counts, parts**2 / jnp.where(counts, values, 1.0), 0.0)

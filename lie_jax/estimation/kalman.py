@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.estimation import factors, local
+from lie_jax.estimation.factors import product
 from lie_jax.estimation.model import Model
 from lie_jax.numerics import small
-from lie_jax.numerics.dense import product
 from lie_jax.numerics.small import matvec
 from lie_jax.systems.system import State
 

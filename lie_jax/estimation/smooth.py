@@ -10,12 +10,12 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax.estimation import consistency, factors, local, passes
 from lie_jax.estimation.consistency import ChiSquare
+from lie_jax.estimation.factors import product
 from lie_jax.estimation.filter import Filtered, describe
 from lie_jax.estimation.kalman import Belief
 from lie_jax.estimation.model import Model
 from lie_jax.estimation.passes import Pass
 from lie_jax.numerics import waits
-from lie_jax.numerics.dense import product
 from lie_jax.numerics.small import matvec
 from lie_jax.systems.system import State
 from lie_jax.user_functions import snapshots

@@ -139,6 +139,51 @@ def test_turning_the_whole_world_turns_the_estimate(kind):
     assert_allclose(there.log_likelihood, here.log_likelihood, rtol=1e-12)
 
 
+LANDMARKS = jnp.asarray([[2.0, 0.0, 0.3], [0.0, -1.5, 1.0]])
+AWAY = jnp.asarray([3.0, -2.0, 5.0])
+
+
+def _moved(places):
+    """Points (n, 3) of the world, moved by a screw."""
+    return places @ lie_jax.groups.quaternion.to_matrix(TURN).T + AWAY[None]
+
+
+def _pose(landmarks, state, kind):
+    """Filter of a free body in SE(3) that sees landmarks from itself."""
+    body = lie_jax.Body("b", 2.0, jnp.diag(jnp.asarray([0.1, 0.2, 0.25])))
+    mechanism = lie_jax.Mechanism([body], gravity=(0.0, 0.0, 0.0))
+    system, _ = lie_jax.assemble(mechanism, lie_jax.SE3())
+
+    def measure(t, q, v):
+        (turned,), (place,) = system.poses(q)
+        return ((landmarks - place[None]) @ turned).reshape(-1)
+
+    model = lie_jax.estimation.Model(
+        system, lie_jax.RKMK("rk4"), measure=measure, noise=0.05, process={"velocities": 0.1}
+    )
+    data = 1.0 + 0.3 * np.random.default_rng(6).normal(size=(8, 6))
+    covariance = 0.01 * np.diag(np.arange(1.0, 13.0))
+    return lie_jax.estimation.filter(model, data, state, covariance, dt=0.1, kind=kind)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["ekf", "ukf"])
+def test_moving_the_whole_world_moves_the_estimate(kind):
+    """Position and quaternion of a body in SE(3): neither origin nor axes of the world matter."""
+    compose = lie_jax.groups.quaternion.compose
+    place, turn = jnp.asarray([[0.2, -0.1, 0.4]]), lie_jax.groups.quaternion.exp(0.3 * MAGNETIC)
+    velocity = 0.1 * jnp.arange(6.0)
+    first = lie_jax.State(jnp.concatenate([place[0], turn]), velocity)
+    other = lie_jax.State(jnp.concatenate([_moved(place)[0], compose(TURN, turn)]), velocity)
+    here, there = _pose(LANDMARKS, first, kind), _pose(_moved(LANDMARKS), other, kind)
+    assert_allclose(there.q[:, :3], _moved(here.q[:, :3]), atol=1e-11)
+    expected = jax.vmap(lambda q: compose(TURN, q))(here.q[:, 3:])
+    assert_allclose(jnp.abs(jnp.sum(there.q[:, 3:] * expected, axis=1)), 1.0, atol=1e-11)
+    assert_allclose(there.v, here.v, atol=1e-11)
+    assert_allclose(there.covariance, here.covariance, atol=1e-11)
+    assert_allclose(there.log_likelihood, here.log_likelihood, rtol=1e-11)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["ekf", "ukf"])
 def test_errors_and_innovations_of_simulations_have_their_covariances(kind):

@@ -97,6 +97,7 @@ def _filtered(p, data, process):
     return lie_jax.estimation.filter(model, data, start, jnp.zeros((2, 2)), dt=DT)
 
 
+@pytest.mark.full
 def test_without_process_noise_results_are_those_of_a_simulation():
     noise = NOISE * np.random.default_rng(1).normal(size=(STEPS + 1, 1))
     data = np.asarray(_run(TRUTH)) + noise
