@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.estimation import local
+from lie_jax.estimation.local import Point
 from lie_jax.numerics import lapack
 from lie_jax.systems.system import State
 
@@ -68,9 +69,13 @@ def errors_squared(estimate: Any, q: Any, v: Any) -> ChiSquare:
     checks.shape("nees(q=)", q, estimate.q.shape, "a row for each instant, as `q` of the estimate")
     checks.shape("nees(v=)", v, estimate.v.shape, "a row for each instant, as `v` of the estimate")
     space = estimate._model.system.space
-    around, true = (State(*map(jnp.asarray, x)) for x in ((estimate.q, estimate.v), (q, v)))
+    none = jnp.zeros((len(estimate.q), 0), estimate.q.dtype)
+    around, true = (
+        Point(State(*map(jnp.asarray, x)), none) for x in ((estimate.q, estimate.v), (q, v))
+    )
+    n = 2 * space.nv
     errors = jax.vmap(lambda a, b: local.difference(space, a, b))(around, true)
-    return normalized_squares(errors, estimate.covariance)
+    return normalized_squares(errors, estimate.covariance[:, :n, :n])
 
 
 def normalized_squares(

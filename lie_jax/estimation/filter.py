@@ -25,8 +25,10 @@ class Filtered(eqx.Module):
     """States of `filter` after each sample, and what the samples say of model and noise.
 
     - `t` (n,), `q` (n, nq), `v` (n, nv): instants (s) and estimates from the samples so far.
-    - `covariance` (n, 2 nv, 2 nv): of local coordinates around each estimate, those of
-      `space.retract(q, x)` and then the change of v; singular across constraints.
+    - `bias` (n, ny): of the channels where they drift, else (n, 0).
+    - `covariance` (n, 2 nv + nb, 2 nv + nb): of local coordinates around each estimate, those of
+      `space.retract(q, x)`, then the changes of v and of the nb biases; singular across
+      constraints.
     - `data` (n, ny): the samples.
     - `innovations` (n, ny): observed minus predicted, NaN where missing; with their
       `innovation_covariance` (n, ny, ny), for missing channels those of an innovation zero.
@@ -37,6 +39,7 @@ class Filtered(eqx.Module):
     t: Float[Array, " n"]
     q: Float[Array, "n nq"]
     v: Float[Array, "n nv"]
+    bias: Float[Array, "n nb"]
     covariance: Float[Array, "n x x"]
     data: Float[Array, "n ny"]
     innovations: Float[Array, "n ny"]
@@ -83,7 +86,8 @@ def filter(
       is a missing channel; rows of NaN between those of a slower instrument keep steps short.
     - `state`, `covariance`: the estimate before the first sample, and the covariance (2 nv, 2 nv)
       of its error in local coordinates, those of `space.retract`, then of v; zeros for what is
-      known. With constraints its part along them counts.
+      known. With constraints its part along them counts. Biases that drift begin at zero, and
+      have ny further rows.
     - `dt` (s): size of the steps, one between samples; `t0`: time of the first one.
     - `inputs` (n - 1, nu): held over each step, as of `simulate`; none: zeros.
     - `kind`: `"ekf"`, the iterated extended Kalman filter, with the derivatives of step and
@@ -99,12 +103,12 @@ def filter(
     **Returns** a `Filtered`. Raises `ValueError` for arguments that break a rule above and, outside
     JAX transformations, for an estimate that does not stay finite.
     """
-    recording, state, covariance = passes.prepare(
+    recording, point, covariance = passes.prepare(
         "filter", model, data, state, covariance, dt, t0, inputs, iterations
     )
     checks.one_of("filter(kind=)", kind, _KINDS)
     model = snapshots.freeze(model)
-    start = Belief(state, covariance)
+    start = Belief(point, covariance)
     filtered = describe(
         model, recording, passes.run(model, recording, start, iterations, kind, False)
     )
@@ -116,13 +120,14 @@ def describe(model: Model, recording: Recording, run: Pass) -> Filtered:
     """Result of all passes."""
     data, dt, t0, _ = recording
     there = ~jnp.isnan(data)
-    (state, covariance), innovation, _ = run
+    ((state, bias), covariance), innovation, _ = run
     terms = innovation.whitened**2 + 2.0 * jnp.log(innovation.scales)
     constant = jnp.where(there, float(np.log(2.0 * np.pi)), 0.0)
     return Filtered(
         t=t0 + jnp.arange(data.shape[0]).astype(dt.dtype) * dt,
         q=state.q,
         v=state.v,
+        bias=bias,
         covariance=covariance,
         data=data,
         innovations=jnp.where(there, innovation.values, jnp.nan),

@@ -8,16 +8,16 @@ from jaxtyping import Array, Float
 
 from lie_jax.estimation import factors, local
 from lie_jax.estimation.factors import product
+from lie_jax.estimation.local import Point
 from lie_jax.estimation.model import Model
 from lie_jax.numerics import small
 from lie_jax.numerics.small import matvec
-from lie_jax.systems.system import State
 
 
 class Belief(NamedTuple):
-    """State, and the covariance of local coordinates around it."""
+    """Point, and the covariance of local coordinates around it."""
 
-    state: State
+    point: Point
     covariance: Float[Array, "n n"]
 
 
@@ -52,11 +52,11 @@ def predict(
     model: Model, t: Array, dt: Array, u: Array | None, belief: Belief
 ) -> tuple[Belief, Float[Array, "n n"]]:
     """Belief a step later, and the derivative of its state by the one before."""
-    space, n = model.system.space, 2 * model.system.nv
+    space, n = model.system.space, model.size
     origin = jnp.zeros(n + model.loads, dt.dtype)
 
     def end(z):
-        return model.step(t, dt, local.displace(space, belief.state, z[:n]), u, z[n:])
+        return model.step(t, dt, local.displace(space, belief.point, z[:n]), u, z[n:])
 
     def along(direction):
         after, change = jax.jvp(end, (origin,), (direction,))
@@ -90,9 +90,9 @@ def update(
     def expect(x):
         # The first x is zero: the prediction itself, on the constraints.
         if iterations > 1:
-            moved = local.land(model.system, t, belief.state, x)
+            moved = local.land(model.system, t, belief.point, x)
         else:
-            moved = local.displace(model.system.space, belief.state, x)
+            moved = local.displace(model.system.space, belief.point, x)
         value = model.sample(t, moved)
         return value, value
 
@@ -119,9 +119,9 @@ def update(
     kept = jnp.eye(len(x), dtype=x.dtype) - product(gain, jacobian)
     # Joseph's form: no difference of covariances, which may lose all digits.
     covariance = factors.conjugate(kept, covariance) + factors.conjugate(gain, noise)
-    state, moved = local.move(model.system, t, belief.state, x)
+    point, moved = local.move(model.system, t, belief.point, x)
     slopes = Slopes(jacobian, inverse, pull, kept, moved)
-    return Belief(state, factors.conjugate(moved, covariance)), innovation, slopes
+    return Belief(point, factors.conjugate(moved, covariance)), innovation, slopes
 
 
 def _sigma_points(covariance: Float[Array, "n n"], loads: int) -> Float[Array, "points all"]:
@@ -138,21 +138,21 @@ def _sigma_points(covariance: Float[Array, "n n"], loads: int) -> Float[Array, "
 
 def predict_by_points(model: Model, t: Array, dt: Array, u: Array | None, belief: Belief) -> Belief:
     """Belief a step later by sigma points of the state and of the loads."""
-    system, n = model.system, 2 * model.system.nv
+    system, n = model.system, model.size
     points = _sigma_points(belief.covariance, model.loads)
     # The state itself is the centre of the coordinates, and has no weight.
     points = jnp.concatenate([points, jnp.zeros_like(points[:1])])
 
     def end(z):
-        return model.step(t, dt, local.land(system, t, belief.state, z[:n]), u, z[n:])
+        return model.step(t, dt, local.land(system, t, belief.point, z[:n]), u, z[n:])
 
     ends = jax.vmap(end)(points)
     centre = jax.tree.map(lambda x: x[-1], ends)
     rows = jax.vmap(lambda x: local.difference(system.space, centre, x))(ends)[:-1]
     mean = jnp.mean(rows, axis=0)
     covariance = _covariance(rows - mean[None], rows - mean[None])
-    state, moved = local.move(system, t + dt, centre, mean)
-    return Belief(state, factors.conjugate(moved, covariance))
+    point, moved = local.move(system, t + dt, centre, mean)
+    return Belief(point, factors.conjugate(moved, covariance))
 
 
 def update_by_points(
@@ -163,7 +163,7 @@ def update_by_points(
     there = ~jnp.isnan(sample)
     variance = jnp.where(there, model.noise.astype(sample.dtype) ** 2, 1.0)
     points = _sigma_points(covariance, 0)
-    expected = jax.vmap(lambda x: model.sample(t, local.land(system, t, belief.state, x)))(points)
+    expected = jax.vmap(lambda x: model.sample(t, local.land(system, t, belief.point, x)))(points)
     mean = jnp.mean(expected, axis=0)
     rows = jnp.where(there[None], expected - mean[None], 0.0)
     values = jnp.where(there, jnp.where(there, sample, 0.0) - mean, 0.0)
@@ -172,8 +172,8 @@ def update_by_points(
     whitened, scales = factors.whiten(spread, jnp.concatenate([values[:, None], together], axis=1))
     x = matvec(whitened[:, 1:].T, whitened[:, 0])
     covariance = covariance - factors.symmetric(product(whitened[:, 1:].T, whitened[:, 1:]))
-    state, moved = local.move(system, t, belief.state, x)
-    after = Belief(state, factors.conjugate(moved, covariance))
+    point, moved = local.move(system, t, belief.point, x)
+    after = Belief(point, factors.conjugate(moved, covariance))
     return after, Innovation(values, spread, whitened[:, 0], scales)
 
 

@@ -1,7 +1,9 @@
-"""Local coordinates x (2 nv,) around a state: of the configuration, and the change of v.
+"""Local coordinates x around a point: of the configuration, then changes of v and of biases.
 
-Covariances belong to such coordinates, of one state each: whoever moves the state moves them, too.
+Covariances belong to such coordinates, of one point each: whoever moves the point moves them, too.
 """
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,39 +18,51 @@ from lie_jax.systems.system import AbstractSystem, State
 _ITERATIONS = 2
 
 
-def displace(space: AbstractSpace, state: State, x: Float[Array, " n"]) -> State:
-    """State at local coordinates around a state."""
-    return State(space.retract(state.q, x[: space.nv]), state.v + x[space.nv :])
+class Point(NamedTuple):
+    """State of a system, and biases (nb,) of samples, one for each channel if they drift."""
+
+    state: State
+    bias: Float[Array, " nb"]
 
 
-def difference(space: AbstractSpace, state: State, other: State) -> Float[Array, " n"]:
-    """Local coordinates around a state of another one; inverse of `displace`."""
-    return jnp.concatenate([space.inverse_retract(state.q, other.q), other.v - state.v])
+def displace(space: AbstractSpace, point: Point, x: Float[Array, " n"]) -> Point:
+    """Point at local coordinates around another one."""
+    nv, (state, bias) = space.nv, point
+    moved = State(space.retract(state.q, x[:nv]), state.v + x[nv : 2 * nv])
+    return Point(moved, bias + x[2 * nv :])
 
 
-def land(system: AbstractSystem, t: Array, state: State, x: Float[Array, " n"]) -> State:
-    """State on the constraints next to the one at local coordinates x."""
-    state = displace(system.space, state, x)
-    if not system.nc:
-        return state
-    return project_onto_constraints(system, t, state, _ITERATIONS)[0]
+def difference(space: AbstractSpace, point: Point, other: Point) -> Float[Array, " n"]:
+    """Local coordinates around a point of another one; inverse of `displace`."""
+    here, there = point.state, other.state
+    x = space.inverse_retract(here.q, there.q)
+    return jnp.concatenate([x, there.v - here.v, other.bias - point.bias])
+
+
+def land(system: AbstractSystem, t: Array, point: Point, x: Float[Array, " n"]) -> Point:
+    """Point on the constraints next to the one at local coordinates x."""
+    state, bias = displace(system.space, point, x)
+    if system.nc:
+        state, _ = project_onto_constraints(system, t, state, _ITERATIONS)
+    return Point(state, bias)
 
 
 def move(
-    system: AbstractSystem, t: Array, state: State, x: Float[Array, " n"]
-) -> tuple[State, Float[Array, "n n"]]:
-    """`land`, and the derivative there: from coordinates around `state` to those around its result.
+    system: AbstractSystem, t: Array, point: Point, x: Float[Array, " n"]
+) -> tuple[Point, Float[Array, "n n"]]:
+    """`land`, and the derivative there: from coordinates around `point` to those around its result.
 
     With constraints it also projects onto their tangent space.
     """
-    space, after = system.space, land(system, t, state, x)
+    space, after = system.space, land(system, t, point, x)
     if system.nc:
-        return after, jax.jacfwd(lambda x: difference(space, after, land(system, t, state, x)))(x)
+        return after, jax.jacfwd(lambda x: difference(space, after, land(system, t, point, x)))(x)
     identity = jnp.eye(space.nv, dtype=x.dtype)
 
     def turned(dx):
         # The velocity of retract(q, x), and the rate at zero that belongs to it.
         return space.rate_at_zero(space.tangent_operator(x[: space.nv], dx))
 
-    zero = jnp.zeros_like(identity)
-    return after, small.block_2x2(jax.vmap(turned, out_axes=1)(identity), zero, zero, identity)
+    rest = jnp.eye(x.shape[0] - space.nv, dtype=x.dtype)
+    corner = jnp.zeros((space.nv, rest.shape[0]), x.dtype)
+    return after, small.block_2x2(jax.vmap(turned, out_axes=1)(identity), corner, corner.T, rest)

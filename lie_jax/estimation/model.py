@@ -10,14 +10,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.estimation.local import Point
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.explicit import RungeKutta
 from lie_jax.multibody import arguments
+from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
 from lie_jax.systems.system import AbstractSystem, State
 from lie_jax.user_functions import closures, snapshots
 
-_KINDS = ("inputs", "velocities")
+_KINDS = ("inputs", "velocities", "drifts")
 _DENSITY = (
     "a root spectral density, the standard deviation of the load's mean over one second: N√s for "
     "a force, N m √s for a torque"
@@ -34,15 +36,17 @@ class Model(eqx.Module):
     - `measure(t, q, v)`: the sample (ny,) that is expected at the time t (s). A pose is compared
       entry by entry.
     - `noise`: standard deviations of the samples: a number, or one for each channel (ny,).
-    - `process`: loads of white noise by their root spectral densities, a dict with one or both of
-      these entries, each a number or one for each place. None: no process noise.
+    - `process`: white noise by its root spectral densities, a dict with one or more of these
+      entries, each a number or one for each place. None: no process noise.
       `"inputs"` (nu,): added to the inputs of the system, such as those of a
       `lie_jax.JointMotor` at any joint or of a `lie_jax.Torque` on any body, and held over each
       step, where the standard deviation is density/√dt. The unit is that of the input times √s.
       `"velocities"` (nv,): generalised forces, one for each velocity (N√s, N m √s), as impulses of
       the standard deviation density·√dt, half before and half after each step; constraints react.
+      `"drifts"` (ny,): rates of biases of the channels of a sample, which walk randomly, such as a
+      gyro's; zero for a bias that stays or is none. The unit is that of the channel over √s.
 
-    Loads of both kinds are independent from step to step, and agree with white noise to the second
+    Noise of all kinds is independent from step to step, and agrees with white noise to the second
     order of dt. Numbers may be traced: densities and noise can be sought by `identify`. Raises
     `ValueError` for other arguments.
     """
@@ -71,14 +75,25 @@ class Model(eqx.Module):
 
     @property
     def loads(self) -> int:
-        """Number of independent loads of a step."""
+        """Number of independent loads of a step, changes of biases included."""
         return sum(x.size for x in self.process.values())
 
+    @property
+    def biases(self) -> int:
+        """Number of biases: of all channels or of none."""
+        return self.process["drifts"].size if "drifts" in self.process else 0
+
+    @property
+    def size(self) -> int:
+        """Number of local coordinates."""
+        return 2 * self.system.nv + self.biases
+
     def step(
-        self, t: Array, dt: Array, state: State, u: Array | None, loads: Float[Array, " loads"]
-    ) -> State:
-        """State a step later, for loads with the standard deviation one; NaN where it fails."""
-        system, root = self.system, jnp.sqrt(dt)
+        self, t: Array, dt: Array, point: Point, u: Array | None, loads: Float[Array, " loads"]
+    ) -> Point:
+        """Point a step later, for loads with the standard deviation one; NaN where it fails."""
+        system, root, (state, bias) = self.system, jnp.sqrt(dt), point
+        loads, walks = small.split_at(loads, self.loads - self.biases)
         on_inputs = self.process.get("inputs")
         on_velocities = self.process.get("velocities")
         count = 0 if on_inputs is None else on_inputs.size
@@ -91,11 +106,15 @@ class Model(eqx.Module):
         carry = self.method.init(system, t, dt, state, u)
         step = self.method.step(system, t, dt, state, carry, u)
         after = jax.tree.map(lambda x: jnp.where(step.converged, x, jnp.nan), step.state)
-        return _kick(system, t + dt, after, impulse)
+        if self.biases:
+            bias = bias + root * self.process["drifts"] * walks
+        return Point(_kick(system, t + dt, after, impulse), bias)
 
-    def sample(self, t: Array, state: State) -> Float[Array, " ny"]:
-        """Expected sample at a state."""
-        return self.measure(t, state.q, state.v)
+    def sample(self, t: Array, point: Point) -> Float[Array, " ny"]:
+        """Expected sample at a point."""
+        state, bias = point
+        expected = self.measure(t, state.q, state.v)
+        return expected + bias if self.biases else expected
 
     def check_samples(self, where: str, channels: int, dtype: Any) -> None:
         """Raise `ValueError` unless `measure` returns samples of so many channels."""
@@ -113,6 +132,12 @@ class Model(eqx.Module):
                 f"{where}(data=) has {channels} channels, and Model(measure=) returns "
                 f"{value.shape[0]}; the two must match: give a row for each instant, with NaN for "
                 "what is missing."
+            )
+        if self.biases not in (0, channels):
+            raise ValueError(
+                f"Model(process=)['drifts'] has shape ({self.biases},); it must have shape "
+                f"({channels},), the channels of a sample: give a root density for each, zero for "
+                "a bias that stays."
             )
         if self.noise.shape not in ((), (channels,)):
             raise ValueError(
@@ -173,9 +198,9 @@ def _densities(system: AbstractSystem, process: Any) -> dict[str, Array]:
         return {}
     if not isinstance(process, Mapping) or not process or not set(process) <= set(_KINDS):
         raise ValueError(
-            f"Model(process=) is {process!r}; it must be a dict with the entries 'inputs', "
-            f"'velocities' or both, each {_DENSITY}: give {{'velocities': 0.1}} for example, or "
-            "None without process noise."
+            f"Model(process=) is {process!r}; it must be a dict with entries out of 'inputs', "
+            f"'velocities' and 'drifts', each {_DENSITY}: give {{'velocities': 0.1}} for example, "
+            "or None without process noise."
         )
     return {kind: _density(system, kind, process[kind]) for kind in _KINDS if kind in process}
 
@@ -188,14 +213,18 @@ def _density(system: AbstractSystem, kind: str, given: Any) -> Array:
         )
     checks.real(where, given)
     values = as_float(given)
-    size = system.nv if kind == "velocities" else system.nu
-    what = "velocities" if kind == "velocities" else "inputs that forces read"
+    # The channels of samples are known with the data.
+    sizes = {"inputs": system.nu, "velocities": system.nv, "drifts": 0}
+    symbols = {"inputs": "nu", "velocities": "nv", "drifts": "ny"}
+    words = {"inputs": "inputs that forces read", "drifts": "channels of a sample"}
+    size, what = sizes[kind], words.get(kind, kind)
     if values.ndim == 0 and size:
         values = jnp.broadcast_to(values, (size,))
     # A system of one's own need not tell how many inputs it reads.
     free = kind == "inputs" and not size and not hasattr(system, "most_inputs")
+    free |= kind == "drifts"
     if values.ndim != 1 or not values.size or (values.shape != (size,) and not free):
-        shape = "(nu,)" if free else f"({size},)"
+        shape = f"({symbols[kind]},)" if free else f"({size},)"
         raise ValueError(
             f"{where} has shape {values.shape}; it must be one number or have shape {shape}, the "
             f"{what}: give a root density for each, zero for what has no noise"

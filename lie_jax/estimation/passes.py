@@ -11,11 +11,11 @@ from jaxtyping import Array, Bool, Float
 from lie_jax import checks
 from lie_jax.estimation import kalman, local
 from lie_jax.estimation.kalman import Belief, Innovation, Slopes
+from lie_jax.estimation.local import Point
 from lie_jax.estimation.model import Model
 from lie_jax.multibody import arguments
 from lie_jax.numerics import conversion
 from lie_jax.simulation.checks import check_violations
-from lie_jax.systems.system import State
 
 
 class Recording(NamedTuple):
@@ -49,8 +49,8 @@ def prepare(
     t0: Any,
     inputs: Any,
     iterations: Any,
-) -> tuple[Recording, State, Array]:
-    """Recording, state and covariance as arrays; raises `ValueError` for wrong ones."""
+) -> tuple[Recording, Point, Array]:
+    """Recording, first point and covariance as arrays; raises `ValueError` for wrong ones."""
     if not isinstance(model, Model):
         raise ValueError(
             f"{where}(model=) is a {type(model).__name__}; it must be a "
@@ -83,8 +83,8 @@ def prepare(
     model.check_samples(where, samples.shape[1], dtype)
     checks.real(f"{where}(covariance=)", covariance)
     matrix = conversion.in_precision(covariance, dtype)
-    units = "local coordinates, then velocities"
-    checks.definite_by_units(f"{where}(covariance=)", matrix, 2 * system.nv, units, semi=True)
+    units = "local coordinates, then velocities" + (", then biases" if model.biases else "")
+    checks.definite_by_units(f"{where}(covariance=)", matrix, model.size, units, semi=True)
     checks.positive(f"{where}(dt=)", dt, "s")
     checks.scalar(f"{where}(t0=)", t0, "s")
     checks.positive_integer(f"{where}(iterations=)", iterations, "of each update")
@@ -105,7 +105,7 @@ def prepare(
     checks.one_precision(
         [(f"{where}(model=)", model), (f"{where}(state=)", state), (f"{where}(data=)", samples)]
     )
-    return Recording(samples, dt, t0, rows), state, matrix
+    return Recording(samples, dt, t0, rows), Point(state, jnp.zeros(model.biases, dtype)), matrix
 
 
 @eqx.filter_jit
@@ -120,9 +120,9 @@ def run(
     """Passes of all instants, a leading axis; `keep`: with derivatives, of the extended filter."""
     data, dt, t0, inputs = recording
     if model.system.nc:
-        origin = jnp.zeros(2 * model.system.nv, data.dtype)
-        state, along = local.move(model.system, t0, start.state, origin)
-        start = Belief(state, along @ start.covariance @ along.T)
+        origin = jnp.zeros(model.size, data.dtype)
+        point, along = local.move(model.system, t0, start.point, origin)
+        start = Belief(point, along @ start.covariance @ along.T)
 
     def body(belief, row):
         k, sample, u = row

@@ -25,13 +25,15 @@ class Smoothed(eqx.Module):
     """States of `smooth`, each from all samples.
 
     - `t` (n,), `q` (n, nq), `v` (n, nv): instants (s) and estimates.
-    - `covariance` (n, 2 nv, 2 nv): of local coordinates around each estimate, as in `Filtered`.
+    - `bias` (n, ny): of the channels where they drift, else (n, 0).
+    - `covariance`: of local coordinates around each estimate, as in `Filtered`.
     - `filtered`: the `Filtered` from which the way back began.
     """
 
     t: Float[Array, " n"]
     q: Float[Array, "n nq"]
     v: Float[Array, "n nv"]
+    bias: Float[Array, "n nb"]
     covariance: Float[Array, "n x x"]
     filtered: Filtered
 
@@ -68,15 +70,15 @@ def smooth(
 
     **Returns** a `Smoothed`. Raises `ValueError` as `filter` does.
     """
-    recording, state, covariance = passes.prepare(
+    recording, start, covariance = passes.prepare(
         "smooth", model, data, state, covariance, dt, t0, inputs, iterations
     )
     model = snapshots.freeze(model)
-    run = passes.run(model, recording, Belief(state, covariance), iterations, "ekf", True)
+    run = passes.run(model, recording, Belief(start, covariance), iterations, "ekf", True)
     filtered = describe(model, recording, run)
     passes.check_finite("smooth", filtered)
-    smoothed, spread = _back(model, filtered.t, run)
-    return Smoothed(filtered.t, smoothed.q, smoothed.v, spread, filtered)
+    (smoothed, bias), spread = _back(model, filtered.t, run)
+    return Smoothed(filtered.t, smoothed.q, smoothed.v, bias, spread, filtered)
 
 
 @eqx.filter_jit
@@ -96,14 +98,14 @@ def _back(model: Model, t: Array, run: Pass) -> Belief:
         covariance = belief.covariance
         x = matvec(covariance, slope)
         reduced = covariance - factors.conjugate(covariance, weight)
-        state, moved = local.move(model.system, t, belief.state, x)
-        smoothed = Belief(state, factors.conjugate(moved, reduced))
+        point, moved = local.move(model.system, t, belief.point, x)
+        smoothed = Belief(point, factors.conjugate(moved, reduced))
         through = product(slopes.moved, slopes.kept)
         before = matvec(slopes.jacobian.T, slopes.pull) + matvec(through.T, slope)
         seen = factors.symmetric(product(slopes.jacobian.T, slopes.inverse))
         return (before, seen + factors.conjugate(through.T, weight)), smoothed
 
-    n = 2 * model.system.nv
+    n = model.size
     zero = jnp.zeros(n, t.dtype), jnp.zeros((n, n), t.dtype)
     rows = t, run.belief, run.slopes
     return jax.lax.scan(body, zero, rows, reverse=True)[1]

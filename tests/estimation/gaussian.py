@@ -23,13 +23,13 @@ def measure(t, q, v):
     return jnp.stack([q[0], v[0] + v[1]])
 
 
-def model(process="inputs", noise=NOISE, densities=DENSITIES, scale=1.0):
+def model(process="inputs", noise=NOISE, densities=DENSITIES, scale=1.0, **others):
     return lie_jax.estimation.Model(
         Oscillator(scale * jnp.asarray(STIFFNESS)),
         lie_jax.RKMK("rk4"),
         measure=measure,
         noise=noise,
-        process=None if process is None else {process: densities},
+        process={process: densities, **others},
     )
 
 
@@ -78,6 +78,20 @@ def linear(process="inputs", densities=DENSITIES):
         impulse = push * densities * DT**0.5
         g = 0.5 * (a @ impulse + impulse)
     return Linear(a, offsets, g)
+
+
+def with_biases(system, densities, deviations):
+    """Steps and start with biases of both channels, which walk randomly."""
+    offsets = np.concatenate([system.offsets, np.zeros((STEPS, 2))], axis=1)
+    walks = np.diag(densities * DT**0.5)
+    wider = system._replace(
+        a=block_diag(system.a, np.eye(2)),
+        offsets=offsets,
+        g=block_diag(system.g, walks),
+        h=np.concatenate([system.h, np.eye(2)], axis=1),
+    )
+    start = np.concatenate([MEAN, np.zeros(2)]), block_diag(COVARIANCE, np.diag(deviations**2))
+    return wider, start
 
 
 def draw(system, rng):

@@ -157,6 +157,11 @@ def test_intervals_hold_the_truth_under_random_torques():
     fit = _fit(lambda p: _filtered(p, first, process), TRUTH, first)
     assert_allclose(ravel_pytree(fit.estimates)[0], z[0], atol=1e-2 * np.min(errors[0]))
     assert_allclose(ravel_pytree(fit.standard_errors)[0], errors[0], rtol=1e-2)
+    # By least squares of a simulation errors are stated far too small, and a warning says so.
+    with pytest.warns(UserWarning, match=r"let predict return the result of lie_jax.estimation.f"):
+        plain = _fit(_run, TRUTH, data[1], noise=NOISE)
+    stated = ravel_pytree(plain.standard_errors)[0]
+    assert np.all(stated[:2] < 0.2 * np.std(z, axis=0)[:2])
 
 
 def test_refusals():

@@ -47,6 +47,13 @@ CASES = {
         "{'velocities': 0.1}"),
     "another kind": (
         lambda: _model(process={"joints": 0.1}), "{'joints': 0.1}", "'inputs', 'velocities'"),
+    "one number for drifts": (
+        lambda: _model(process={"drifts": 0.1}), "Model(process=)['drifts'] has shape ()", "(ny,)"),
+    "drifts of other channels": (
+        lambda: _filter(_model(process={"drifts": np.ones(3)})), "['drifts'] has shape (3,)",
+        "shape (2,)", "a bias that stays"),
+    "no covariance of drifts": (
+        lambda: _filter(_model(process={"drifts": np.ones(2)})), "filter(covariance=)", "(6, 6)"),
     "noise without a density": (
         lambda: _model(process={"velocities": None}), "Model(process=)['velocities'] is None",
         "N√s", "give a number"),

@@ -28,6 +28,29 @@ def test_linear_systems_have_the_smoother_of_rauch_tung_and_striebel():
     assert_allclose(result.filtered.q, filtered[0][:, :2], atol=ROUNDING)
 
 
+def test_biases_of_channels_are_further_states_of_the_textbook():
+    densities, deviations = np.asarray([0.0, 0.2]), np.asarray([0.1, 0.3])
+    system, start = gaussian.with_biases(gaussian.linear(), densities, deviations)
+    data, _ = gaussian.draw(gaussian.linear(), np.random.default_rng(7))
+    data += np.asarray([0.1, -0.4])
+    data[3:6] = np.nan
+    result = lie_jax.estimation.smooth(
+        gaussian.model(drifts=densities), data, gaussian.START, start[1], dt=gaussian.DT
+    )
+    for estimate, (mean, covariance) in zip(
+        (result.filtered, result), gaussian.kalman(system, data, start), strict=True
+    ):
+        found = np.concatenate([estimate.q, estimate.v, estimate.bias], axis=1)
+        assert_allclose(found, mean, atol=ROUNDING)
+        assert_allclose(estimate.covariance, covariance, atol=ROUNDING)
+    kind = lie_jax.estimation.filter(
+        gaussian.model(drifts=densities), data, gaussian.START, start[1], dt=gaussian.DT, kind="ukf"
+    )
+    assert_allclose(kind.bias, result.filtered.bias, atol=ROUNDING)
+    assert_allclose(kind.log_likelihood, result.filtered.log_likelihood, rtol=ROUNDING)
+    assert np.all(kind.nees(kind.q, kind.v).degrees == 4)
+
+
 SCALE = 1e-3
 
 
