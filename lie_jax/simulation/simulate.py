@@ -224,6 +224,7 @@ def _mark_missing(trajectory: Trajectory, reached: stops.Reached) -> Trajectory:
         events = dataclasses.replace(events, **padding.mark_unreached(rows, events.index >= 0))
     if restart is not None:
         state = padding.mark_unreached(restart.state, restart.steps >= 0)
-        restart = dataclasses.replace(restart, state=state)
+        # Not made anew: a constant of a compiled function is no array of JAX yet.
+        restart = eqx.tree_at(lambda restart: restart.state, restart, state)
     others = {"events": events, "restart": restart, "saved": saved}
     return dataclasses.replace(trajectory, **marked, **others)

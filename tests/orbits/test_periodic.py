@@ -149,7 +149,7 @@ def test_a_batch_in_a_compiled_function_has_the_periods_of_its_members():
 @pytest.mark.full
 def test_van_der_pols_cycle_agrees_with_another_program():
     orbit = lie_jax.periodic_orbit(
-        VanDerPol(), lie_jax.RKMK("rk67"), start(2.0), period=6.5, steps=200, free_period=True,
+        VanDerPol(), lie_jax.RKMK("rk67"), start(2.0), period=6.5, steps=400, free_period=True,
         condition=lambda q, v: v,
     )  # fmt: skip
 
