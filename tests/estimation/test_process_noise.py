@@ -27,13 +27,14 @@ def test_the_fit_is_that_of_the_greatest_likelihood():
 
     def predict(p):
         model = gaussian.model(noise=p["noise"], densities=p["densities"])
-        return lie_jax.estimation.filter(
+        filtered = lie_jax.estimation.filter(
             model, data, gaussian.START, gaussian.COVARIANCE, dt=gaussian.DT
         )
+        return {"run": filtered}
 
     start = {"noise": gaussian.NOISE, "densities": 2.0 * gaussian.DENSITIES}
     positive = lie_jax.estimation.transforms.positive
-    fit = _fit(predict, start, data, transforms=positive)
+    fit = _fit(predict, start, {"run": data}, transforms=positive)
     assert fit.converged
     assert fit.names == ("densities[0]", "densities[1]", "noise[0]", "noise[1]")
 
