@@ -39,6 +39,12 @@ def prepare(
     """
     check_system("periodic_orbit(system=)", system)
     check_state("periodic_orbit(state=)", state)
+    if system.nu:
+        raise ValueError(
+            f"periodic_orbit(system=) reads {system.nu} inputs, and a periodic motion has none: "
+            "let forces depend on time or on the state in place of them, such as "
+            "lie_jax.Torque(body, lambda t: ...) or lie_jax.JointController."
+        )
     checks.positive("periodic_orbit(period=)", period, "s")
     checks.positive_integer("periodic_orbit(steps=)", steps, "the number of steps of a period")
     checks.one_of("periodic_orbit(free_period=)", free_period, (True, False))

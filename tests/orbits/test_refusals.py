@@ -19,6 +19,14 @@ ARM = lie_jax.Mechanism([body()], [lie_jax.RigidJoint("ground", "b")])
 SWING = Swing(jnp.asarray(1.0))
 
 
+class Pushed(Swing):
+    """A pendulum that reads an input."""
+
+    @property
+    def nu(self):
+        return 1
+
+
 def find(system: Any = SWING, state: Any = START, integrator: Any = RK4, **others: Any):
     options = {"period": 6.0, "steps": 10} | others
     return lie_jax.periodic_orbit(system, integrator, state, **options)
@@ -32,6 +40,7 @@ def held():
 TOP = lie_jax.Event(lambda t, q, v: q[0] - 10.0, "stop")
 CASES = {
     "pair of a system": (lambda: find((SWING, START)), "(system=)", "unpack it"),
+    "system of inputs": (lambda: find(Pushed(jnp.asarray(1.0))), "reads 1 inputs", "lambda t"),
     "numbers for a state": (lambda: find(state=np.ones(2)), "(state=)", "lie_jax.State(q, v)"),
     "no integrator": (lambda: find(integrator="rk4"), "lie_jax.RKMK('rk4')"),
     "no period": (lambda: find(period=-1.0), "(period=) is -1.0", "positive"),
