@@ -1,0 +1,214 @@
+"""Derivatives at the ends of phases: starts, last states, links from phase to phase, periods."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.control.elimination import Map
+from lie_jax.control.nodes import (
+    Chart,
+    Node,
+    chart,
+    coordinates,
+    point,
+    pull_back,
+)
+from lie_jax.control.transcription import Part, value_and_jacobian
+from lie_jax.systems.system import State
+
+
+class Ending(NamedTuple):
+    """At the first or last node of a phase, along (local coordinates, p): cost with its slope (z,),
+    Hessian (z, z) of the cost and of the conditions with their multipliers, `values` (e,) of these
+    and their `jacobian` (e, z).
+    """
+
+    cost: Array
+    slope: Array
+    hessian: Array
+    values: Array
+    jacobian: Array
+
+
+def time_at(part: Part, is_last: bool, p: Array) -> Float[Array, ""]:
+    """Time (s) at the first or last node of a phase."""
+    start = part.clock.start_at(p)
+    return start + part.clock.duration_at(p) if is_last else start
+
+
+@eqx.filter_jit
+def chart_at(part: Part, is_last: bool, node: Node, p: Array) -> Chart | None:
+    """Chart around the first or last node of a phase."""
+    return chart(part.system(p), time_at(part, is_last, p), node, part.freedom)
+
+
+def end_cost(part: Part, state: State, p: Array) -> Float[Array, ""]:
+    """Cost of the last state of a phase, and that of a duration without any other."""
+    duration = part.clock.duration_at(p) if part.by_time else 0.0
+    return part.final_cost(state, p) + duration
+
+
+def mirror(symmetry: Callable | None, state: State, parameters: tuple[Any, ...]) -> State:
+    """State after a link or a symmetry, None for one that changes nothing."""
+    if symmetry is None:
+        return state
+    return State(*symmetry(state.q, state.v, *parameters))
+
+
+@eqx.filter_jit
+def at_last(
+    part: Part,
+    node: Node,
+    around: Chart | None,
+    p: Array,
+    multipliers: Float[Array, " e"],
+    period: Float[Array, " n"] | None,
+    second_order: bool,
+) -> Ending:
+    """Cost and conditions of the last node of a phase, with multipliers.
+
+    With the pull `period` of a periodic condition its coordinates are conditions, too, zero here.
+    """
+    r, h = _size(part, node), node.held.shape[0]
+
+    def moved(z):
+        q = p + z[r:]
+        return point(part.system(q), time_at(part, True, q), node, around, z[:r]), q
+
+    def cost(z):
+        end, q = moved(z)
+        return end_cost(part, end.state, q)
+
+    def conditions(z):
+        end, q = moved(z)
+        values = part.end(end.state, q)
+        if period is None:
+            return values
+        apart = coordinates(part.system(q), node, around, end)
+        return jnp.concatenate([values, apart[: r - h]])
+
+    pulls = multipliers
+    if period is not None:
+        pulls = jnp.concatenate([multipliers, pull_back(around, period)[: r - h]])
+    return _expand(conditions, cost, jnp.zeros(r + p.shape[0], p.dtype), pulls, second_order)
+
+
+@eqx.filter_jit
+def at_first(
+    part: Part,
+    node: Node,
+    around: Chart | None,
+    last_part: Part,
+    last: Node,
+    last_chart: Chart | None,
+    begin: Callable | None,
+    symmetry: Callable | None,
+    p: Array,
+    multipliers: Float[Array, " e"],
+    period: Float[Array, " n"] | None,
+    second_order: bool,
+) -> Ending:
+    """Conditions of a first node that is free: those of the user, and of a period, by how far the
+    last node is from where the first one's symmetry says.
+    """
+    r = _size(part, node)
+
+    def conditions(z):
+        q = p + z[r:]
+        start = point(part.system(q), time_at(part, False, q), node, around, z[:r])
+        parameters = part.layout.read(q)
+        values = jnp.zeros(0, p.dtype)
+        if begin is not None:
+            values = begin(start.state.q, start.state.v, *parameters).reshape(-1)
+        if period is None:
+            return values
+        there = Node(mirror(symmetry, start.state, parameters), last.held)
+        apart = coordinates(last_part.system(q), last, last_chart, there)
+        return jnp.concatenate([values, -apart[: apart.shape[0] - last.held.shape[0]]])
+
+    pulls = multipliers
+    if period is not None:
+        along = pull_back(last_chart, period)
+        pulls = jnp.concatenate([multipliers, along[: along.shape[0] - last.held.shape[0]]])
+    origin = jnp.zeros(r + p.shape[0], p.dtype)
+    return _expand(conditions, lambda z: jnp.zeros((), z.dtype), origin, pulls, second_order)
+
+
+@eqx.filter_jit
+def link(
+    part: Part,
+    around: Chart | None,
+    node: Node,
+    following: Part,
+    ahead: Chart | None,
+    first: Node,
+    change: Callable | None,
+    p: Array,
+    costate: Float[Array, " r"],
+    second_order: bool,
+) -> Map:
+    """Map from the last node of a phase to the first one of the next."""
+    r = _size(part, node)
+
+    def arrived(z):
+        q = p + z[r:]
+        end = point(part.system(q), time_at(part, True, q), node, around, z[:r])
+        there = mirror(change, end.state, part.layout.read(q))
+        return coordinates(following.system(q), first, ahead, Node(there, 0.0 * first.held))
+
+    return _map(arrived, jnp.zeros(r + p.shape[0], p.dtype), costate, second_order)
+
+
+@eqx.filter_jit
+def start(
+    part: Part,
+    given: Any,
+    first: Node,
+    ahead: Chart | None,
+    p: Array,
+    costate: Float[Array, " r"],
+    second_order: bool,
+) -> Map:
+    """Map from the parameters to the first node of all, where its state is given."""
+
+    def arrived(z):
+        there = Node(start_state(part, given, p + z), 0.0 * first.held)
+        return coordinates(part.system(p + z), first, ahead, there)
+
+    return _map(arrived, jnp.zeros_like(p), costate, second_order)
+
+
+def start_state(part: Part, given: Any, p: Array) -> State:
+    """The first state: given, or a function of the parameters."""
+    return given if isinstance(given, State) else given(*part.layout.read(p))
+
+
+def _size(part: Part, node: Node) -> int:
+    """Number of local coordinates of a node."""
+    free = 2 * node.state.v.shape[0] if part.freedom is None else sum(part.freedom)
+    return free + node.held.shape[0]
+
+
+def _expand(
+    conditions: Callable, cost: Callable, z: Array, multipliers: Array, second_order: bool
+) -> Ending:
+    def gradient(z):
+        values, jacobian = value_and_jacobian(conditions, z)
+        return jnp.sum(jacobian * multipliers[:, None], axis=0), (values, jacobian)
+
+    if second_order:
+        curvature, (values, jacobian) = jax.jacfwd(gradient, has_aux=True)(z)
+    else:
+        curvature = 0.0
+        _, (values, jacobian) = gradient(z)
+    value, slope = value_and_jacobian(cost, z)
+    return Ending(value, slope, jax.jacfwd(jax.jacfwd(cost))(z) + curvature, values, jacobian)
+
+
+def _map(function: Callable, z: Array, costate: Array, second_order: bool) -> Map:
+    ending = _expand(function, lambda z: jnp.zeros((), z.dtype), z, costate, second_order)
+    return Map(ending.jacobian, ending.values, ending.slope, ending.hessian)

@@ -1,0 +1,155 @@
+"""Unknowns of an optimal control problem of several phases, and all derivatives at a point."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.control import ends, nodes
+from lie_jax.control.elimination import Map
+from lie_jax.control.ends import Ending
+from lie_jax.control.nodes import Chart, Node
+from lie_jax.control.transcription import Chunk, Expansion, Part, expand
+
+
+class Problem(eqx.Module):
+    """Phases, maps between them, start (None where it is free), and limits of p."""
+
+    parts: tuple[Part, ...]
+    links: tuple[Callable | None, ...]
+    given: Any
+    begin: Callable | None
+    symmetry: Callable | None
+    periodic: bool = eqx.field(static=True)
+    limits: "Limits"
+
+
+class Limits(NamedTuple):
+    """Lower and upper limits of the parameters (p,), infinite for none."""
+
+    lower: Array
+    upper: Array
+
+
+class Parameters(NamedTuple):
+    """Parameters (p,) and multipliers of their lower and upper limits, zero for none."""
+
+    p: Array
+    low: Array
+    high: Array
+
+
+class Stretch(NamedTuple):
+    """Unknowns of a phase: its chunks, the costate (n,) of its first node, and the multipliers (e,)
+    of its end conditions.
+    """
+
+    chunks: tuple[Chunk, ...]
+    costate: Array
+    ends: Array
+
+    def last(self) -> Node:
+        """Last node."""
+        return self.chunks[-1].last()
+
+
+class Point(NamedTuple):
+    """All unknowns: those of the phases, parameters p with multipliers of their limits, and
+    multipliers of conditions at the start, and of the period (n,) if there is one.
+    """
+
+    stretches: tuple[Stretch, ...]
+    parameters: Parameters
+    begin: Array
+    period: Array | None
+
+    @property
+    def p(self) -> Array:
+        """Free durations and parameters."""
+        return self.parameters.p
+
+
+class Derivatives(NamedTuple):
+    """Derivatives at a point: of all steps, last nodes and links, and of the start."""
+
+    expansions: tuple[tuple[Expansion, ...], ...]
+    firsts: tuple[Chart | None, ...]
+    endings: tuple[Ending, ...]
+    links: tuple[Map, ...]
+    start: Map | Ending
+
+    def last_chart(self, phase: int) -> Chart | None:
+        """Chart around the last node of a phase."""
+        return jax.tree.map(lambda x: x[-1], self.expansions[phase][-1].charts)
+
+
+def derive(problem: Problem, at: Point, second_order: bool) -> Derivatives:
+    """Derivatives at a point."""
+    p, parts = at.p, problem.parts
+    expansions = tuple(
+        tuple(expand(part, chunk, p, second_order) for chunk in stretch.chunks)
+        for part, stretch in zip(parts, at.stretches, strict=True)
+    )
+    firsts = tuple(
+        ends.chart_at(part, False, stretch.chunks[0].first, p)
+        for part, stretch in zip(parts, at.stretches, strict=True)
+    )
+    lasts = [jax.tree.map(lambda x: x[-1], rows[-1].charts) for rows in expansions]
+    final = len(parts) - 1
+    endings = tuple(
+        ends.at_last(
+            part, stretch.last(), lasts[j], p, stretch.ends,
+            at.period if j == final else None, second_order,
+        )
+        for j, (part, stretch) in enumerate(zip(parts, at.stretches, strict=True))
+    )  # fmt: skip
+    links = tuple(
+        ends.link(
+            parts[j], lasts[j], at.stretches[j].last(), parts[j + 1], firsts[j + 1],
+            at.stretches[j + 1].chunks[0].first, change, p,
+            nodes.pull_back(firsts[j + 1], at.stretches[j + 1].costate), second_order,
+        )
+        for j, change in enumerate(problem.links)
+    )  # fmt: skip
+    first = at.stretches[0]
+    if problem.given is None:
+        start = ends.at_first(
+            parts[0], first.chunks[0].first, firsts[0], parts[-1], at.stretches[-1].last(),
+            lasts[-1], problem.begin, problem.symmetry, p, at.begin, at.period, second_order,
+        )  # fmt: skip
+    else:
+        costate = nodes.pull_back(firsts[0], first.costate)
+        start = ends.start(
+            parts[0], problem.given, first.chunks[0].first, firsts[0], p, costate, second_order
+        )
+    return Derivatives(expansions, firsts, endings, links, start)
+
+
+def distances(limits: Limits, p: Array) -> tuple[Array, Array, Array, Array]:
+    """Of p from its limits, one where there is none, and where there are some."""
+    has_low, has_high = jnp.isfinite(limits.lower), jnp.isfinite(limits.upper)
+    below = jnp.where(has_low, p - limits.lower, 1.0)
+    return below, jnp.where(has_high, limits.upper - p, 1.0), has_low, has_high
+
+
+def last_multipliers(problem: Problem, at: Point, derived: Derivatives, j: int) -> Array:
+    """Multipliers of the conditions of `Ending`: those of the user, and of the period."""
+    stretch = at.stretches[j]
+    if at.period is None or j < len(problem.parts) - 1:
+        return stretch.ends
+    return jnp.concatenate([stretch.ends, _along_period(problem, at, derived)])
+
+
+def first_multipliers(problem: Problem, at: Point, derived: Derivatives) -> Array:
+    if at.period is None:
+        return at.begin
+    return jnp.concatenate([at.begin, _along_period(problem, at, derived)])
+
+
+def _along_period(problem: Problem, at: Point, derived: Derivatives) -> Array:
+    assert at.period is not None
+    along = nodes.pull_back(derived.last_chart(len(problem.parts) - 1), at.period)
+    return along[: along.shape[0] - at.stretches[-1].last().held.shape[0]]

@@ -1,0 +1,248 @@
+"""The interior-point search of `solve`: barriers, inertia correction, line search with a filter.
+
+Source: Wächter and Biegler, On the implementation of an interior-point filter line-search algorithm,
+Math. Program. 106 (2006).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax import checks
+from lie_jax.control.errors import Errors, errors
+from lie_jax.control.newton import Step, go, step
+from lie_jax.control.points import Derivatives, Point, Problem, derive
+
+# The barrier falls by the larger of a factor and a power once the errors are some times as large.
+_FALL, _POWER, _ERRORS = 0.2, 1.5, 10.0
+# Smallest barrier, in parts of the tolerance.
+_LAST = 0.1
+# Damping in units of the Hessian's diagonal: first and largest, and factors of its change.
+_FIRST_DAMPING, _LARGEST_DAMPING, _MORE, _LESS = 1e-4, 1e12, 8.0, 1.0 / 3.0
+# Parts of the gaps by which they or the cost must fall; exponents that tell where the cost must
+# fall as a linear model says, and by which fraction.
+_MARGIN, _SUFFICIENT = 1e-5, 1e-4
+_OF_FALL, _OF_GAP = 2.3, 1.1
+_HALVINGS, FILTERED = 20, 40
+# Gaps (m, rad and their rates) below which the cost must fall where the model expects it.
+_SMALL_GAP = 1e-4
+
+
+class Rules(NamedTuple):
+    """Tolerance of the errors, and the largest number of iterations."""
+
+    tolerance: Array
+    max_iterations: Array
+
+
+class Search(NamedTuple):
+    """Carry of the search.
+
+    `refused` (n, 2): gaps and costs that a point must not both reach again, the filter. `largest`:
+    gaps above it are refused. `gains` of the last step. `history` (iterations + 1, 3) of cost, norm, violation.
+    """
+
+    look: "Look"
+    barrier: Array
+    damping: Array
+    refused: Float[Array, "n 2"]
+    largest: Array
+    gains: Any
+    iterations: Int[Array, ""]
+    history: Float[Array, "iterates 3"]
+    converged: Bool[Array, ""]
+    done: Bool[Array, ""]
+
+
+def repeat(condition: Callable, body: Callable, carry: Any) -> Any:
+    """`jax.lax.while_loop`; outside of JAX transformations a loop in Python over the programs of
+    the parts, which are compiled once for all numbers of steps.
+    """
+    if checks.has_tracers(carry):
+        return jax.lax.while_loop(condition, body, carry)
+    while bool(condition(carry)):
+        carry = body(carry)
+    return carry
+
+
+def _relative(found: Errors) -> Array:
+    return found.norm / jnp.where(found.size > 0.0, found.size, 1.0)
+
+
+def _share(found: Errors, barrier: Array) -> Array:
+    """Largest difference of a product and the barrier, relative to the cost."""
+    least = jnp.where(jnp.isfinite(found.least), found.least, barrier)
+    apart = jnp.maximum(jnp.abs(found.product - barrier), jnp.abs(least - barrier))
+    apart = jnp.where(jnp.isfinite(found.least), apart, 0.0)
+    return apart / jnp.maximum(1.0, jnp.abs(found.cost))
+
+
+def _error(found: Errors, barrier: Array) -> Array:
+    largest = jnp.maximum(_relative(found), found.violation)
+    return jnp.maximum(largest, _share(found, barrier))
+
+
+@eqx.filter_jit
+def _judge(
+    found: Errors, barrier: Array, iterations: Array, rules: Rules
+) -> tuple[Array, Array, Array, Array]:
+    """Whether the search has converged, the barrier from here on, a row of the history, and
+    whether the search ends.
+    """
+    converged = _error(found, jnp.zeros_like(barrier)) <= rules.tolerance
+    least = _LAST * rules.tolerance
+
+    def lower(barrier):
+        return jnp.maximum(least, jnp.minimum(_FALL * barrier, barrier**_POWER))
+
+    def may_fall(barrier):
+        return (_error(found, barrier) <= _ERRORS * barrier) & (barrier > least)
+
+    row = jnp.stack([found.cost, _relative(found), found.violation])
+    done = converged | (iterations >= rules.max_iterations) | ~jnp.all(jnp.isfinite(row))
+    return converged, jax.lax.while_loop(may_fall, lower, barrier), row, done
+
+
+class _Trial(NamedTuple):
+    look: "Look"
+    part: Array
+    accepted: Array
+    cost_falls: Array
+    count: Array
+
+
+class Look(NamedTuple):
+    """A point with its derivatives, errors, and the units of the inputs of each phase."""
+
+    at: Point
+    derived: Derivatives
+    found: Errors
+    units: tuple[Array, ...]
+
+
+def look(problem: Problem, at: Point, second_order: bool) -> Look:
+    """Derivatives and errors at a point."""
+    derived = derive(problem, at, second_order)
+    return Look(at, derived, *errors(problem, at, derived))
+
+
+@eqx.filter_jit
+def _accept(
+    start: Errors,
+    trial: Errors,
+    fall: Array,
+    part: Array,
+    barrier: Array,
+    refused: Array,
+    largest: Array,
+) -> tuple[Array, Array]:
+    """Whether the filter takes a point, and whether it does so for its cost as expected."""
+    rounding = 16.0 * jnp.finfo(start.cost.dtype).eps
+    before, after = (x.cost - barrier * x.logarithms for x in (start, trial))
+    slack, tiny = rounding * jnp.abs(before), rounding * (1.0 + jnp.abs(before))
+    expects = (fall < 0.0) & (part * (-jnp.minimum(fall, 0.0)) ** _OF_FALL > start.gap**_OF_GAP)
+    falls = after <= before + _SUFFICIENT * part * fall + slack
+    better_gap = trial.gap <= (1.0 - _MARGIN) * start.gap + tiny
+    better_cost = after <= before - _MARGIN * start.gap + slack
+    alone = jnp.where(expects & (start.gap < _SMALL_GAP), falls, better_gap | better_cost)
+    passes = jnp.all((trial.gap < refused[:, 0]) | (after < refused[:, 1]))
+    finite = jnp.isfinite(after) & jnp.isfinite(trial.gap) & (trial.gap <= largest)
+    return finite & alone & passes, expects & falls
+
+
+def advance(problem: Problem, rules: Rules, second_order: bool, search: Search) -> Search:
+    """One iteration: verdict, Newton's step, line search."""
+    at, derived, found, units = search.look
+    converged, barrier, row, done = _judge(found, search.barrier, search.iterations, rules)
+    history = _write(search.history, search.iterations, row)
+    search = search._replace(history=history, converged=converged, done=done)
+    if not checks.has_tracers(done) and bool(done):
+        return search
+    moved, damping = _step_of_right_inertia(
+        problem, search.look, barrier, search.damping
+    )
+    refused = _begin_filter(search.refused, barrier < search.barrier)
+    zero = jnp.zeros((), bool)
+
+    def attempt(trial):
+        part = _halve(trial.part, trial.count)
+        there = look(problem, go(problem, at, derived, moved, part, barrier), second_order)
+        taken, falls = _accept(
+            found, there.found, moved.bounds.fall, part, barrier, refused, search.largest
+        )
+        return _Trial(there, part, taken, falls, trial.count + 1)
+
+    trial = repeat(
+        lambda trial: ~trial.accepted & (trial.count < _HALVINGS),
+        attempt,
+        _Trial(search.look, moved.bounds.primal, zero, zero, jnp.zeros((), jnp.int32)),
+    )
+    refused, damping = _learn(refused, found, barrier, trial.accepted, trial.cost_falls, damping)
+    result = search._replace(
+        look=trial.look, barrier=barrier, damping=damping, refused=refused, gains=moved.gains,
+        iterations=search.iterations + 1,
+    )  # fmt: skip
+    if not checks.has_tracers(done):
+        return result
+    return jax.tree.map(lambda old, new: jnp.where(done, old, new), search, result)
+
+
+@eqx.filter_jit
+def _halve(part: Array, count: Array) -> Array:
+    return jnp.where(count == 0, part, 0.5 * part)
+
+
+@eqx.filter_jit
+def _write(history: Array, at: Array, row: Array) -> Array:
+    return history.at[at].set(row)
+
+
+@eqx.filter_jit
+def _begin_filter(refused: Array, is_new: Array) -> Array:
+    return jnp.where(is_new, jnp.inf, refused)
+
+
+@eqx.filter_jit
+def _learn(
+    refused: Array, found: Errors, barrier: Array, accepted: Array, cost_falls: Array, damping: Array
+) -> tuple[Array, Array]:
+    """Filter with the point that was left, unless its cost fell as expected; damping."""
+    cost = found.cost - barrier * found.logarithms
+    entry = jnp.stack([(1.0 - _MARGIN) * found.gap, cost - _MARGIN * found.gap])
+    longer = jnp.concatenate([entry[None], refused[:-1]])
+    # A search without a point to go to starts its filter anew, and steps shorter.
+    kept = jnp.where(accepted, jnp.where(cost_falls, refused, longer), jnp.inf)
+    return kept, jnp.where(accepted, damping, jnp.maximum(_MORE * damping, _FIRST_DAMPING))
+
+
+def _step_of_right_inertia(
+    problem: Problem, look: Look, barrier: Array, last: Array
+) -> tuple[Step, Array]:
+    """Newton's step with the least damping that gives it the inertia of a minimum."""
+    at, derived, _, units = look
+
+    def attempt(carry):
+        _, damping, trial = carry
+        return step(problem, at, derived, units, barrier, damping), damping, trial
+
+    def more(carry):
+        _, damping, trial = carry
+        return attempt((None, _raise(damping, last, trial), trial + 1))
+
+    def wrong(carry):
+        return ~carry[0].right & (carry[1] < _LARGEST_DAMPING)
+
+    zero = jnp.zeros_like(barrier)
+    first = attempt((None, zero, jnp.zeros((), jnp.int32)))
+    found, damping, _ = repeat(wrong, more, first)
+    return found, damping
+
+
+@eqx.filter_jit
+def _raise(damping: Array, last: Array, trial: Array) -> Array:
+    first = jnp.maximum(_FIRST_DAMPING, _LESS * last)
+    return jnp.where(trial == 0, first, _MORE * damping)
