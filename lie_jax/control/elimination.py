@@ -116,14 +116,13 @@ def _eliminate(
     """Gains of the first `count` unknowns, the table without them, and their negative pivots."""
     reduced, negative = table, jnp.zeros((), jnp.int32)
     rows = []
-    for i in range(count):
+    for _ in range(count):
         pivot = reduced[0, 0]
         row = reduced[0, 1:] / pivot
         rows.append(row)
         # A pivot that is zero or not finite counts as negative, too.
-        negative = negative + ~(pivot > 0.0)
+        negative = negative + jnp.where(pivot > 0.0, 0, 1).astype(jnp.int32)
         reduced = reduced[1:, 1:] - reduced[1:, :1] * row[None]
-        del i
     # Substitute back: unknown i is -row_i · (later unknowns, y).
     size = table.shape[0] - count
     gains: list[Array] = []

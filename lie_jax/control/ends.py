@@ -67,7 +67,6 @@ def at_last(
     p: Array,
     multipliers: Float[Array, " e"],
     period: Float[Array, " n"] | None,
-    second_order: bool,
 ) -> Ending:
     """Cost and conditions of the last node of a phase, with multipliers.
 
@@ -94,7 +93,7 @@ def at_last(
     pulls = multipliers
     if period is not None:
         pulls = jnp.concatenate([multipliers, pull_back(around, period)[: r - h]])
-    return _expand(conditions, cost, jnp.zeros(r + p.shape[0], p.dtype), pulls, second_order)
+    return _expand(conditions, cost, jnp.zeros(r + p.shape[0], p.dtype), pulls)
 
 
 @eqx.filter_jit
@@ -110,7 +109,6 @@ def at_first(
     p: Array,
     multipliers: Float[Array, " e"],
     period: Float[Array, " n"] | None,
-    second_order: bool,
 ) -> Ending:
     """Conditions of a first node that is free: those of the user, and of a period, by how far the
     last node is from where the first one's symmetry says.
@@ -135,7 +133,7 @@ def at_first(
         along = pull_back(last_chart, period)
         pulls = jnp.concatenate([multipliers, along[: along.shape[0] - last.held.shape[0]]])
     origin = jnp.zeros(r + p.shape[0], p.dtype)
-    return _expand(conditions, lambda z: jnp.zeros((), z.dtype), origin, pulls, second_order)
+    return _expand(conditions, lambda z: jnp.zeros((), z.dtype), origin, pulls)
 
 
 @eqx.filter_jit
@@ -149,7 +147,6 @@ def link(
     change: Callable | None,
     p: Array,
     costate: Float[Array, " r"],
-    second_order: bool,
 ) -> Map:
     """Map from the last node of a phase to the first one of the next."""
     r = _size(part, node)
@@ -160,7 +157,7 @@ def link(
         there = mirror(change, end.state, part.layout.read(q))
         return coordinates(following.system(q), first, ahead, Node(there, 0.0 * first.held))
 
-    return _map(arrived, jnp.zeros(r + p.shape[0], p.dtype), costate, second_order)
+    return _map(arrived, jnp.zeros(r + p.shape[0], p.dtype), costate)
 
 
 @eqx.filter_jit
@@ -171,7 +168,6 @@ def start(
     ahead: Chart | None,
     p: Array,
     costate: Float[Array, " r"],
-    second_order: bool,
 ) -> Map:
     """Map from the parameters to the first node of all, where its state is given."""
 
@@ -179,7 +175,7 @@ def start(
         there = Node(start_state(part, given, p + z), 0.0 * first.held)
         return coordinates(part.system(p + z), first, ahead, there)
 
-    return _map(arrived, jnp.zeros_like(p), costate, second_order)
+    return _map(arrived, jnp.zeros_like(p), costate)
 
 
 def start_state(part: Part, given: Any, p: Array) -> State:
@@ -193,22 +189,16 @@ def _size(part: Part, node: Node) -> int:
     return free + node.held.shape[0]
 
 
-def _expand(
-    conditions: Callable, cost: Callable, z: Array, multipliers: Array, second_order: bool
-) -> Ending:
+def _expand(conditions: Callable, cost: Callable, z: Array, multipliers: Array) -> Ending:
     def gradient(z):
         values, jacobian = value_and_jacobian(conditions, z)
         return jnp.sum(jacobian * multipliers[:, None], axis=0), (values, jacobian)
 
-    if second_order:
-        curvature, (values, jacobian) = jax.jacfwd(gradient, has_aux=True)(z)
-    else:
-        curvature = 0.0
-        _, (values, jacobian) = gradient(z)
+    curvature, (values, jacobian) = jax.jacfwd(gradient, has_aux=True)(z)
     value, slope = value_and_jacobian(cost, z)
     return Ending(value, slope, jax.jacfwd(jax.jacfwd(cost))(z) + curvature, values, jacobian)
 
 
-def _map(function: Callable, z: Array, costate: Array, second_order: bool) -> Map:
-    ending = _expand(function, lambda z: jnp.zeros((), z.dtype), z, costate, second_order)
+def _map(function: Callable, z: Array, costate: Array) -> Map:
+    ending = _expand(function, lambda z: jnp.zeros((), z.dtype), z, costate)
     return Map(ending.jacobian, ending.values, ending.slope, ending.hessian)

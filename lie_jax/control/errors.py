@@ -26,9 +26,10 @@ class Errors(NamedTuple):
 
     `norm`: largest entry of the Lagrangian's gradient, `size`: the largest sum of the sizes of its
     terms; `by_p`, `sizes_by_p` (p,): the same along the parameters, all terms so far. `violation`,
-    `gap`: largest of gaps, conditions and path, and their sum. `product`, `least`: largest and
-    least product of a distance from a limit and its multiplier; `logarithms`: sum of those of the
-    distances. `cost`. `unit` (m,): largest diagonal of the Hessian along the inputs of the phase.
+    `gap`: largest of gaps, conditions and path, and their sum. `product`, `least`, `products`:
+    largest and least product of a distance from a limit and its multiplier, and the sum of all
+    `limits` of them; `logarithms`: sum of those of the distances. `cost`. `unit` (m,): largest
+    diagonal of the Hessian along the inputs of the phase.
     """
 
     norm: Array
@@ -39,6 +40,8 @@ class Errors(NamedTuple):
     gap: Array
     product: Array
     least: Array
+    products: Array
+    limits: Array
     logarithms: Array
     cost: Array
     unit: Array
@@ -47,8 +50,11 @@ class Errors(NamedTuple):
 @eqx.filter_jit
 def _none(at: Parameters) -> Errors:
     zero = jnp.zeros((), at.p.dtype)
-    by_p = at.high - at.low, at.high + at.low
-    return Errors(zero, zero, *by_p, *(zero,) * 3, jnp.full((), jnp.inf), zero, zero, zero[None][:0])
+    return Errors(
+        norm=zero, size=zero, by_p=at.high - at.low, sizes_by_p=at.high + at.low, violation=zero,
+        gap=zero, product=zero, least=jnp.full((), jnp.inf, zero.dtype), products=zero,
+        limits=zero, logarithms=zero, cost=zero, unit=zero[None][:0],
+    )  # fmt: skip
 
 
 def _largest(values: Array, mask: Any = True) -> Array:
@@ -95,6 +101,8 @@ def _of_chunk(
         least=jnp.min(
             jnp.stack([so_far.least, *(_least(x, mask) for x, mask in pairs)]),
         ),
+        products=so_far.products + sum(jnp.sum(jnp.where(mask, x, 0.0)) for x, mask in pairs),
+        limits=so_far.limits + sum(jnp.sum(jnp.where(mask, 1.0, 0.0)) for _, mask in pairs),
         logarithms=so_far.logarithms + sum(jnp.sum(jnp.log(x)) for x in (below, above, slacks)),
         cost=so_far.cost + jnp.sum(expansion.cost),
         unit=jnp.maximum(unit, so_far.unit) if so_far.unit.shape == unit.shape else unit,
@@ -176,5 +184,7 @@ def _of_parameters(so_far: Errors, limits: Limits, at: Parameters) -> Errors:
         size=jnp.maximum(so_far.size, _largest(so_far.sizes_by_p)),
         product=jnp.max(jnp.stack([so_far.product, *(_largest(x, mask) for x, mask in pairs)])),
         least=jnp.min(jnp.stack([so_far.least, *(_least(x, mask) for x, mask in pairs)])),
+        products=so_far.products + sum(jnp.sum(jnp.where(mask, x, 0.0)) for x, mask in pairs),
+        limits=so_far.limits + sum(jnp.sum(jnp.where(mask, 1.0, 0.0)) for _, mask in pairs),
         logarithms=so_far.logarithms + jnp.sum(jnp.log(below)) + jnp.sum(jnp.log(above)),
     )

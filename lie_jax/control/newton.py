@@ -164,7 +164,7 @@ def _solve_shared(
     is_zero = jnp.abs(values) <= small
     inverse = jnp.where(is_zero, 0.0, 1.0 / jnp.where(is_zero, 1.0, values))
     solved = scale * (vectors @ (inverse * (vectors.T @ (scale * right))))
-    positive = jnp.sum(~is_zero & (values > 0.0))
+    positive = jnp.sum(~is_zero & (values > 0.0)).astype(jnp.int32)
     shared = jnp.concatenate([solved[xs:], one])
     return solved[:xs], shared, finite & (positive == primal + value.negative)
 
@@ -198,9 +198,7 @@ def _go_forward(
     barrier: Array,
     right: Array,
 ) -> Step:
-    changes, multipliers, bounds = _along_parameters(
-        problem.limits, at.parameters, shared, barrier
-    )
+    changes, multipliers, bounds = _along_parameters(problem.limits, at.parameters, shared, barrier)
     directions, firsts, costates, gains = [], [], [], []
     for j, (part, stretch) in enumerate(zip(problem.parts, at.stretches, strict=True)):
         if j:
@@ -273,7 +271,9 @@ def go(
     period = at.period
     if period is not None:
         held = at.stretches[-1].last().held.shape[0]
-        new = jnp.concatenate([step.multipliers[offset + count :], jnp.zeros(held)])
+        new = jnp.concatenate(
+            [step.multipliers[offset + count :], jnp.zeros(held, parameters.p.dtype)]
+        )
         period = _move_costate(derived.last_chart(len(problem.parts) - 1), period, new, part_of)
     return Point(tuple(stretches), parameters, begin, period)
 

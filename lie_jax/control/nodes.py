@@ -113,9 +113,7 @@ def coordinates(
     return apart if chart is None else matvec(chart.inverse, apart)
 
 
-def chart(
-    system: AbstractSystem, t: Array, node: Node, allowed: Freedom | None
-) -> Chart | None:
+def chart(system: AbstractSystem, t: Array, node: Node, allowed: Freedom | None) -> Chart | None:
     """Chart around a node; None where all coordinates are free."""
     if allowed is None:
         return None

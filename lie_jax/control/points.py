@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from lie_jax.control import ends, nodes
 from lie_jax.control.elimination import Map
@@ -86,11 +86,11 @@ class Derivatives(NamedTuple):
         return jax.tree.map(lambda x: x[-1], self.expansions[phase][-1].charts)
 
 
-def derive(problem: Problem, at: Point, second_order: bool) -> Derivatives:
+def derive(problem: Problem, at: Point) -> Derivatives:
     """Derivatives at a point."""
     p, parts = at.p, problem.parts
     expansions = tuple(
-        tuple(expand(part, chunk, p, second_order) for chunk in stretch.chunks)
+        tuple(expand(part, chunk, p) for chunk in stretch.chunks)
         for part, stretch in zip(parts, at.stretches, strict=True)
     )
     firsts = tuple(
@@ -102,7 +102,7 @@ def derive(problem: Problem, at: Point, second_order: bool) -> Derivatives:
     endings = tuple(
         ends.at_last(
             part, stretch.last(), lasts[j], p, stretch.ends,
-            at.period if j == final else None, second_order,
+            at.period if j == final else None,
         )
         for j, (part, stretch) in enumerate(zip(parts, at.stretches, strict=True))
     )  # fmt: skip
@@ -110,7 +110,7 @@ def derive(problem: Problem, at: Point, second_order: bool) -> Derivatives:
         ends.link(
             parts[j], lasts[j], at.stretches[j].last(), parts[j + 1], firsts[j + 1],
             at.stretches[j + 1].chunks[0].first, change, p,
-            nodes.pull_back(firsts[j + 1], at.stretches[j + 1].costate), second_order,
+            nodes.pull_back(firsts[j + 1], at.stretches[j + 1].costate),
         )
         for j, change in enumerate(problem.links)
     )  # fmt: skip
@@ -118,13 +118,11 @@ def derive(problem: Problem, at: Point, second_order: bool) -> Derivatives:
     if problem.given is None:
         start = ends.at_first(
             parts[0], first.chunks[0].first, firsts[0], parts[-1], at.stretches[-1].last(),
-            lasts[-1], problem.begin, problem.symmetry, p, at.begin, at.period, second_order,
+            lasts[-1], problem.begin, problem.symmetry, p, at.begin, at.period,
         )  # fmt: skip
     else:
         costate = nodes.pull_back(firsts[0], first.costate)
-        start = ends.start(
-            parts[0], problem.given, first.chunks[0].first, firsts[0], p, costate, second_order
-        )
+        start = ends.start(parts[0], problem.given, first.chunks[0].first, firsts[0], p, costate)
     return Derivatives(expansions, firsts, endings, links, start)
 
 
@@ -144,6 +142,7 @@ def last_multipliers(problem: Problem, at: Point, derived: Derivatives, j: int) 
 
 
 def first_multipliers(problem: Problem, at: Point, derived: Derivatives) -> Array:
+    """Multipliers of the conditions of a first node that is free."""
     if at.period is None:
         return at.begin
     return jnp.concatenate([at.begin, _along_period(problem, at, derived)])

@@ -1,7 +1,7 @@
 """The interior-point search of `solve`: barriers, inertia correction, line search with a filter.
 
-Source: Wächter and Biegler, On the implementation of an interior-point filter line-search algorithm,
-Math. Program. 106 (2006).
+Source: Wächter and Biegler, On the implementation of an interior-point filter line-search
+algorithm, Math. Program. 106 (2006).
 """
 
 from collections.abc import Callable
@@ -30,6 +30,8 @@ _OF_FALL, _OF_GAP = 2.3, 1.1
 _HALVINGS, FILTERED = 20, 40
 # Gaps (m, rad and their rates) below which the cost must fall where the model expects it.
 _SMALL_GAP = 1e-4
+# Gaps are refused above so many times those of the start.
+_LARGEST_GAP = 1e4
 
 
 class Rules(NamedTuple):
@@ -43,7 +45,7 @@ class Search(NamedTuple):
     """Carry of the search.
 
     `refused` (n, 2): gaps and costs that a point must not both reach again, the filter. `largest`:
-    gaps above it are refused. `gains` of the last step. `history` (iterations + 1, 3) of cost, norm, violation.
+    gaps above it are refused.  `history` (iterations + 1, 3) of cost, norm, violation.
     """
 
     look: "Look"
@@ -51,7 +53,6 @@ class Search(NamedTuple):
     damping: Array
     refused: Float[Array, "n 2"]
     largest: Array
-    gains: Any
     iterations: Int[Array, ""]
     history: Float[Array, "iterates 3"]
     converged: Bool[Array, ""]
@@ -93,8 +94,11 @@ def _judge(
     """Whether the search has converged, the barrier from here on, a row of the history, and
     whether the search ends.
     """
-    converged = _error(found, jnp.zeros_like(barrier)) <= rules.tolerance
-    least = _LAST * rules.tolerance
+    # What the barriers of all limits add to the cost is their number times the barrier.
+    size = jnp.maximum(1.0, jnp.abs(found.cost))
+    errors = jnp.maximum(_relative(found), found.violation)
+    converged = jnp.maximum(errors, found.products / size) <= rules.tolerance
+    least = _LAST * rules.tolerance * size / jnp.maximum(1.0, found.limits)
 
     def lower(barrier):
         return jnp.maximum(least, jnp.minimum(_FALL * barrier, barrier**_POWER))
@@ -124,9 +128,9 @@ class Look(NamedTuple):
     units: tuple[Array, ...]
 
 
-def look(problem: Problem, at: Point, second_order: bool) -> Look:
+def look(problem: Problem, at: Point) -> Look:
     """Derivatives and errors at a point."""
-    derived = derive(problem, at, second_order)
+    derived = derive(problem, at)
     return Look(at, derived, *errors(problem, at, derived))
 
 
@@ -154,23 +158,21 @@ def _accept(
     return finite & alone & passes, expects & falls
 
 
-def advance(problem: Problem, rules: Rules, second_order: bool, search: Search) -> Search:
+def advance(problem: Problem, rules: Rules, search: Search) -> Search:
     """One iteration: verdict, Newton's step, line search."""
-    at, derived, found, units = search.look
+    at, derived, found, _ = search.look
     converged, barrier, row, done = _judge(found, search.barrier, search.iterations, rules)
     history = _write(search.history, search.iterations, row)
     search = search._replace(history=history, converged=converged, done=done)
     if not checks.has_tracers(done) and bool(done):
         return search
-    moved, damping = _step_of_right_inertia(
-        problem, search.look, barrier, search.damping
-    )
+    moved, damping = _step_of_right_inertia(problem, search.look, barrier, search.damping)
     refused = _begin_filter(search.refused, barrier < search.barrier)
     zero = jnp.zeros((), bool)
 
     def attempt(trial):
         part = _halve(trial.part, trial.count)
-        there = look(problem, go(problem, at, derived, moved, part, barrier), second_order)
+        there = look(problem, go(problem, at, derived, moved, part, barrier))
         taken, falls = _accept(
             found, there.found, moved.bounds.fall, part, barrier, refused, search.largest
         )
@@ -183,7 +185,7 @@ def advance(problem: Problem, rules: Rules, second_order: bool, search: Search) 
     )
     refused, damping = _learn(refused, found, barrier, trial.accepted, trial.cost_falls, damping)
     result = search._replace(
-        look=trial.look, barrier=barrier, damping=damping, refused=refused, gains=moved.gains,
+        look=trial.look, barrier=barrier, damping=damping, refused=refused,
         iterations=search.iterations + 1,
     )  # fmt: skip
     if not checks.has_tracers(done):
@@ -208,7 +210,12 @@ def _begin_filter(refused: Array, is_new: Array) -> Array:
 
 @eqx.filter_jit
 def _learn(
-    refused: Array, found: Errors, barrier: Array, accepted: Array, cost_falls: Array, damping: Array
+    refused: Array,
+    found: Errors,
+    barrier: Array,
+    accepted: Array,
+    cost_falls: Array,
+    damping: Array,
 ) -> tuple[Array, Array]:
     """Filter with the point that was left, unless its cost fell as expected; damping."""
     cost = found.cost - barrier * found.logarithms
@@ -246,3 +253,21 @@ def _step_of_right_inertia(
 def _raise(damping: Array, last: Array, trial: Array) -> Array:
     first = jnp.maximum(_FIRST_DAMPING, _LESS * last)
     return jnp.where(trial == 0, first, _MORE * damping)
+
+
+def run(problem: Problem, rules: Rules, start: Look, barrier: Array, iterations: int) -> Search:
+    """End of the search from a point."""
+    dtype = barrier.dtype
+    zero, no = jnp.zeros((), dtype), jnp.zeros((), bool)
+    search = Search(
+        look=start,
+        barrier=barrier,
+        damping=zero,
+        refused=jnp.full((FILTERED, 2), jnp.inf, dtype),
+        largest=_LARGEST_GAP * jnp.maximum(1.0, start.found.gap),
+        iterations=jnp.zeros((), jnp.int32),
+        history=jnp.full((iterations + 1, 3), jnp.nan, dtype),
+        converged=no,
+        done=no,
+    )
+    return repeat(lambda x: ~x.done, lambda x: advance(problem, rules, x), search)

@@ -220,7 +220,7 @@ def charts(part: Part, nodes: Node, k: Array, p: Array) -> Chart | None:
 
 
 @eqx.filter_jit
-def expand(part: Part, chunk: Chunk, p: Array, second_order: bool) -> Expansion:
+def expand(part: Part, chunk: Chunk, p: Array) -> Expansion:
     """Derivatives of a chunk."""
     nodes = jax.tree.map(
         lambda one, rows: jnp.concatenate([one[None], rows]), chunk.first, chunk.after
@@ -250,32 +250,23 @@ def expand(part: Part, chunk: Chunk, p: Array, second_order: bool) -> Expansion:
             values = part.path(k, t, dt, start, arrived, u + du, moved)
             return part.cost(t, dt, start.state, u + du, moved), apart, values
 
-        def cost(z):
-            x, du, dp = z[:r], z[r : r + m], z[r + m :]
-            moved = p + dp
-            t, dt = part.moment(k, moved)
-            start = point(part.system(moved), t, node, chart, x)
-            return part.cost(t, dt, start.state, u + du, moved)
-
         def both(z):
             return value_and_jacobian(functions, z)
 
+        # Curvatures by differences of exact Jacobians: second derivatives of a step are five times
+        # the code of first ones, and their last digits change the way to the optimum alone.
         origin = jnp.zeros(r + m + p.shape[0], p.dtype)
-        if second_order:
-            sizes = jnp.concatenate([jnp.ones(r, p.dtype), input_sizes, 1.0 + jnp.abs(p)])
-            changes = jnp.diag(jnp.finfo(p.dtype).eps ** (1 / 3) * sizes)
-            at = jnp.concatenate([origin[None], changes, -changes])
-            everywhere = jax.vmap(both)(at)
-            found, slopes = jax.tree.map(lambda x: x[0], everywhere)
-            slope, steps, jacobian = everywhere[1]
-            gradients = slope + jnp.sum(steps * costate[None, :, None], axis=1)
-            gradients = gradients + jnp.sum(jacobian * pull[None, :, None], axis=1)
-            ahead, back = jnp.split(gradients[1:], 2)
-            hessian = (ahead - back) / (2.0 * jnp.diagonal(changes))[:, None]
-            hessian = 0.5 * (hessian + hessian.T)
-        else:
-            found, slopes = both(origin)
-            hessian = jax.jacfwd(jax.jacfwd(cost))(origin)
+        sizes = jnp.concatenate([jnp.ones(r, p.dtype), input_sizes, 1.0 + jnp.abs(p)])
+        changes = jnp.diag(jnp.finfo(p.dtype).eps ** (1 / 3) * sizes)
+        at = jnp.concatenate([origin[None], changes, -changes])
+        everywhere = jax.vmap(both)(at)
+        found, slopes = jax.tree.map(lambda x: x[0], everywhere)
+        slope, steps, jacobian = everywhere[1]
+        gradients = slope + jnp.sum(steps * costate[None, :, None], axis=1)
+        gradients = gradients + jnp.sum(jacobian * pull[None, :, None], axis=1)
+        ahead, back = jnp.split(gradients[1:], 2)
+        hessian = (ahead - back) / (2.0 * jnp.diagonal(changes))[:, None]
+        hessian = 0.5 * (hessian + hessian.T)
         (value, apart, values), (slope, steps, jacobian) = found, slopes
         nothing = jnp.eye(r, origin.shape[0], dtype=p.dtype)
         idle = jnp.pad(jnp.eye(m, dtype=p.dtype), ((r, p.shape[0]), (r, p.shape[0])))
@@ -297,6 +288,7 @@ def expand(part: Part, chunk: Chunk, p: Array, second_order: bool) -> Expansion:
 
 def value_and_jacobian(function: Callable, z: Array) -> tuple[Any, Any]:
     """Value of a function, and its Jacobian in forward mode."""
+
     def with_value(z):
         value = function(z)
         return value, value

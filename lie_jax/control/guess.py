@@ -1,0 +1,170 @@
+"""Where the search of `solve` starts: points from guesses of states, inputs and durations."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lie_jax.control import ends, nodes
+from lie_jax.control.nodes import Node
+from lie_jax.control.points import Limits, Parameters, Stretch
+from lie_jax.control.transcription import Chunk, Part, onto_constraints, roll_out
+from lie_jax.systems.system import State
+
+# Steps of a chunk: programs are compiled for so many, whatever the length of a phase.
+CHUNK = 20
+# Part of the way between two limits, or to a single one, at which a search starts inside.
+_MARGIN = 1e-2
+
+
+class Multipliers(eqx.Module):
+    """Multipliers of a phase: derivatives of the cost by what they belong to, up to the sign.
+
+    `costates` (steps + 1, n) along all local coordinates of the nodes, `ends` (e,) of the end
+    conditions, `path` (steps, c) of the path's values and then of rates, `lower` and `upper`
+    (steps, m) of the limits of the inputs that are free.
+    """
+
+    costates: Array
+    ends: Array
+    path: Array
+    lower: Array
+    upper: Array
+
+
+class Guess(eqx.Module):
+    """Where `solve` starts to search a phase.
+
+    **Arguments**, all optional:
+
+    - `inputs`: (steps, nu); without `states` the nodes are those to which they lead. Inputs outside
+      their limits are moved inside.
+    - `states`: a `State` of (steps + 1) rows, `q` (steps + 1, nq) and `v` (steps + 1, nv), the
+      first included; they are projected onto the constraints. Without states and inputs all nodes
+      are at the start.
+    - `duration`: of a phase whose duration is free, s.
+    - `multipliers`: those of an `Optimum`, with which a search near it starts at its end.
+    """
+
+    inputs: Any = None
+    states: State | None = None
+    duration: Any = None
+    multipliers: Multipliers | None = None
+
+
+def inside(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Numbers within limits by a margin."""
+    width = np.where(np.isfinite(upper - lower), upper - lower, np.inf)
+
+    def margin(limit: np.ndarray) -> np.ndarray:
+        finite = np.where(np.isfinite(limit), limit, 0.0)
+        return np.minimum(_MARGIN * np.maximum(1.0, np.abs(finite)), _MARGIN * width)
+
+    low = np.where(np.isfinite(lower), lower + margin(lower), lower)
+    return np.clip(x, low, np.where(np.isfinite(upper), upper - margin(upper), upper))
+
+
+def parameters(p: np.ndarray, limits: Limits, barrier: float) -> Parameters:
+    """Parameters with the multipliers that a barrier gives their limits."""
+    below, above, has_low, has_high = (
+        np.asarray(x) for x in _distances(np.asarray(limits.lower), np.asarray(limits.upper), p)
+    )
+    low, high = np.where(has_low, barrier / below, 0.0), np.where(has_high, barrier / above, 0.0)
+    return Parameters(*(jnp.asarray(x, limits.lower.dtype) for x in (p, low, high)))
+
+
+def _distances(lower: np.ndarray, upper: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    has_low, has_high = np.isfinite(lower), np.isfinite(upper)
+    below = np.where(has_low, x - np.where(has_low, lower, 0.0), 1.0)
+    return below, np.where(has_high, np.where(has_high, upper, 0.0) - x, 1.0), has_low, has_high
+
+
+def stretch(
+    part: Part, steps: int, guess: Guess, first: State, p: Array, paths: int, barrier: float
+) -> Stretch:
+    """Unknowns of a phase, before slacks and multipliers of the path are known."""
+    dtype = np.dtype(p.dtype)
+    lower, upper = np.asarray(part.lower), np.asarray(part.upper)
+    m, free = len(lower), np.nonzero(np.asarray(part.placement).T)[1]
+    u = np.zeros((steps, m)) if guess.inputs is None else np.asarray(guess.inputs)[:, free]
+    u = inside(u, lower[None], upper[None])
+    below, above, has_low, has_high = _distances(lower[None], upper[None], u)
+    low, high = np.where(has_low, barrier / below, 0.0), np.where(has_high, barrier / above, 0.0)
+    known = guess.multipliers
+    if known is not None:
+        low = np.where(has_low, np.maximum(known.lower, barrier / below * 1e-3), 0.0)
+        high = np.where(has_high, np.maximum(known.upper, barrier / above * 1e-3), 0.0)
+    if guess.states is not None:
+        first = jax.tree.map(lambda x: jnp.asarray(x[0], dtype), guess.states)
+    node = Node(first, jnp.zeros(m if part.has_rates else 0, dtype))
+    n = 2 * first.v.shape[0] + node.held.shape[0]
+
+    def rows(table: np.ndarray, numbers: np.ndarray) -> Array:
+        return jnp.asarray(table[np.minimum(numbers, len(table) - 1)], dtype)
+
+    chunks = []
+    for start in range(0, steps, CHUNK):
+        k = np.arange(start, start + CHUNK)
+        real = k < steps
+        inputs = jnp.where(jnp.asarray(real)[:, None], rows(u, k), 0.0)
+        held = inputs if part.has_rates else jnp.zeros((CHUNK, 0), dtype)
+        if guess.states is None:
+            after = jax.tree.map(lambda x: jnp.broadcast_to(x, (CHUNK, *x.shape)), node.state)
+        else:
+            table = guess.states
+            after = State(rows(np.asarray(table.q), k + 1), rows(np.asarray(table.v), k + 1))
+        costates = jnp.zeros((CHUNK, n), dtype)
+        pulls = jnp.zeros((CHUNK, paths), dtype)
+        if known is not None:
+            costates, pulls = (
+                rows(np.asarray(known.costates), k + 1),
+                rows(np.asarray(known.path), k),
+            )
+        chunk = Chunk(
+            jnp.asarray(k), jnp.asarray(real), node, Node(after, held), inputs,
+            jnp.ones((CHUNK, paths), dtype), costates, rows(low, k), rows(high, k), pulls,
+        )  # fmt: skip
+        if guess.states is not None:
+            chunk = onto_constraints(part, chunk, p)
+        elif guess.inputs is not None:
+            chunk = roll_out(part, chunk, p)
+        chunks.append(chunk)
+        node = chunk.last()
+    e = jax.eval_shape(part.end, node.state, p).shape[0]
+    ends_ = jnp.zeros(e, dtype) if known is None else known.ends
+    costate = jnp.zeros(n, dtype) if known is None else jnp.asarray(known.costates[0])
+    return Stretch(tuple(chunks), costate, ends_)
+
+
+def with_slacks(one: Stretch, values: list[Array], barrier: float, is_warm: bool) -> Stretch:
+    """Unknowns of a phase with slacks of its path, whose values are known, and multipliers."""
+    chunks = []
+    for chunk, path in zip(one.chunks, values, strict=True):
+        real = chunk.real[:, None]
+        least = barrier / jnp.maximum(chunk.pulls, barrier) if is_warm else _MARGIN
+        slacks = jnp.where(real, jnp.maximum(-path, least), 1.0)
+        pulls = jnp.where(real, barrier / slacks, 0.0)
+        pulls = jnp.where(real & is_warm, jnp.maximum(chunk.pulls, 1e-3 * pulls), pulls)
+        chunks.append(chunk._replace(slacks=slacks, pulls=pulls))
+    return one._replace(chunks=tuple(chunks))
+
+
+def first_states(
+    parts: list[Part], links: tuple[Any, ...], guesses: list[Guess], state: State, p: Array
+) -> list[State]:
+    """States from which the phases start: given, or those of the guess before after the link."""
+    result = [state]
+    for j, change in enumerate(links):
+        known = guesses[j].states
+        last = result[-1] if known is None else jax.tree.map(lambda x: x[-1], known)
+        result.append(ends.mirror(change, last, parts[j].layout.read(p)))
+    return result
+
+
+def freedom_of(part: Part, state: State, p: Array) -> nodes.Freedom | None:
+    """Directions that the constraints of a phase leave, None without constraints."""
+    system = part.system(p)
+    return nodes.freedom(system, state) if system.nc else None

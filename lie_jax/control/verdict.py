@@ -1,0 +1,82 @@
+"""What a search of `solve` that has not converged says."""
+
+import numpy as np
+
+from lie_jax.control.elimination import Map
+from lie_jax.control.points import Problem
+from lie_jax.control.search import Search
+from lie_jax.user_functions import libraries
+
+
+def warn_unless_converged(
+    problem: Problem, found: Search, tolerance: float, max_iterations: int
+) -> None:
+    """Warn with what is left and what to try, unless the search has converged."""
+    if bool(found.converged):
+        return
+    iterations = int(found.iterations)
+    cost, norm, violation = (float(x) for x in np.asarray(found.history)[iterations])
+    if not np.isfinite([cost, norm, violation]).all():
+        missed = "a cost, a condition or a derivative of them is not finite"
+        remedies = [
+            "avoid roots, logarithms and quotients of zero in your functions",
+            "start from states= in the guess, or take smaller steps",
+        ]
+    elif violation > tolerance:
+        missed = f"the violation is {violation:.2g}, largest {_place(problem, found)}"
+        remedies = [
+            "loosen conditions that exclude each other or cannot be met within the duration",
+            "give the search states= on the way in control.Guess",
+        ]
+    elif norm > tolerance:
+        missed = f"the gradient norm is {norm:.2g}"
+        remedies = [
+            "give a cost to what no cost and no condition decides",
+            "start from another guess",
+        ]
+    else:
+        missed = "barriers still push on the limits"
+        remedies = ["give limits that differ by more than rounding"]
+    if iterations >= max_iterations:
+        remedies.insert(0, f"raise max_iterations={max_iterations}")
+    libraries.warn(
+        f"control.solve: not converged, iterations: {iterations}; {missed} "
+        f"(tolerance={tolerance:.2g}): {', or '.join(remedies)}. States and inputs are the best "
+        "that were computed."
+    )
+
+
+def _place(problem: Problem, found: Search) -> str:
+    """Where the largest violation is."""
+    at, derived = found.look.at, found.look.derived
+    worst, place = -1.0, ""
+
+    def see(values, words) -> None:
+        nonlocal worst, place
+        values = np.abs(np.asarray(values))
+        if values.size and float(np.max(values)) > worst:
+            worst, place = (
+                float(np.max(values)),
+                words(np.unravel_index(values.argmax(), values.shape)),
+            )
+
+    several = len(problem.parts) > 1
+    for j, stretch in enumerate(at.stretches):
+        of = f" of phase {j}" if several else ""
+        for chunk, expansion in zip(stretch.chunks, derived.expansions[j], strict=True):
+            k = np.asarray(chunk.k)
+            real = np.asarray(chunk.real)[:, None]
+            see(expansion.gaps, lambda i, k=k, of=of: f"as a gap after step {k[i[0]]}{of}")
+            left = np.where(real, np.asarray(expansion.values + chunk.slacks), 0.0)
+            see(left, lambda i, k=k, of=of: f"of path value {i[1]} after step {k[i[0]]}{of}")
+        count = stretch.ends.shape[0]
+        see(derived.endings[j].values[:count], lambda i, of=of: f"of end value {i[0]}{of}")
+        if j < len(derived.links):
+            see(derived.links[j].gap, lambda i, j=j: f"as a gap of the link after phase {j}")
+    if isinstance(derived.start, Map):
+        see(derived.start.gap, lambda i: "as a gap at the start")
+    else:
+        count = at.begin.shape[0]
+        see(derived.start.values[:count], lambda i: f"of begin value {i[0]}")
+        see(derived.start.values[count:], lambda i: "of the period")
+    return place
