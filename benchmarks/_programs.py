@@ -196,6 +196,23 @@ def _cycle(mass: Any) -> Any:
     return orbit.period
 
 
+def _optimal_control(mass: float) -> Any:
+    """Least effort of 20 steps that bring the cart 1 m further, with its pendulum at rest."""
+    system, state = _cart(mass, motor=True)
+    method = lie_jax.RKMK("rk4")
+
+    def effort(t: Any, q: Any, v: Any, u: Any) -> Any:
+        return 0.5 * jnp.sum(u**2)
+
+    def further(q: Any, v: Any) -> Any:
+        return jnp.concatenate([q - jnp.asarray([1.0, 0.0]), v])
+
+    phase = lie_jax.control.Phase(
+        system, method, steps=20, duration=2.0, running=effort, end=further
+    )
+    return lie_jax.control.solve(phase, state).cost
+
+
 def _reactions(mass: float) -> Any:
     system, state = slider_crank.build(rod_mass=mass)
     run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.9), state, dt=1e-3, steps=STEPS)
@@ -277,5 +294,6 @@ def programs() -> dict[str, Program]:
         "cart with a filter, RKMK4": Program(_filtered, 2.0, (result, forward, gradient)),
         "convergence of two methods": Program(_convergence, 15.0),
         "equilibrium with a free direction": Program(_free_direction, 2.0),
+        "optimal control of a cart, solve": Program(_optimal_control, 2.0),
         "reactions of a run": Program(_reactions, 0.5),
     }

@@ -48,7 +48,8 @@ def ilqr(
 
     **Arguments:**
 
-    - `system`: a system without constraints; `state`: the `State` from which it starts.
+    - `system`: constraints, closed loops too, hold along every motion; `state`: the `State` from
+      which it starts.
     - `integrator`: `RKMK`, `CommutatorFree`, `CrouchGrossman`, `ImplicitRKMK`, `ConvexContact`, or
       `RungeKutta` on coordinates that are not redundant; `dt`: its step size, s, positive.
     - `inputs`: (steps, nu), the first guess, within the limits.

@@ -195,11 +195,6 @@ def make_problem(
 
 
 def _check_classes(call: str, system: Any, integrator: Any) -> None:
-    if system.nc:
-        raise ValueError(
-            f"{call} cannot take a system with {system.nc} constraints; use a formulation "
-            "without them: lie_jax.Minimal() for a tree of bodies, lie_jax.R3SO3() for a free body."
-        )
     if integrator.needs_past:
         raise ValueError(
             f"{call}(integrator=) is {type(integrator).__name__}, whose steps need more of the "

@@ -116,7 +116,7 @@ class _Trial(NamedTuple):
     part: Array
     accepted: Array
     cost_falls: Array
-    count: Array
+    trials: Array
 
 
 class Look(NamedTuple):
@@ -171,15 +171,15 @@ def advance(problem: Problem, rules: Rules, search: Search) -> Search:
     zero = jnp.zeros((), bool)
 
     def attempt(trial):
-        part = _halve(trial.part, trial.count)
+        part = _halve(trial.part, trial.trials)
         there = look(problem, go(problem, at, derived, moved, part, barrier))
         taken, falls = _accept(
             found, there.found, moved.bounds.fall, part, barrier, refused, search.largest
         )
-        return _Trial(there, part, taken, falls, trial.count + 1)
+        return _Trial(there, part, taken, falls, trial.trials + 1)
 
     trial = repeat(
-        lambda trial: ~trial.accepted & (trial.count < _HALVINGS),
+        lambda trial: ~trial.accepted & (trial.trials < _HALVINGS),
         attempt,
         _Trial(search.look, moved.bounds.primal, zero, zero, jnp.zeros((), jnp.int32)),
     )

@@ -49,7 +49,8 @@ def shoot(
 
     **Arguments:**
 
-    - `system`: a system without constraints; `state`: the `State` from which it starts.
+    - `system`: constraints, closed loops too, hold along every motion; `state`: the `State` from
+      which it starts.
     - `integrator`: `RKMK`, `CommutatorFree`, `CrouchGrossman`, `ImplicitRKMK`, `ConvexContact`, or
       `RungeKutta` on coordinates that are not redundant; `dt`: its step size, s, positive.
     - `inputs`: the first guess (steps, nu), or with a basis (coefficients, nu), within the limits.

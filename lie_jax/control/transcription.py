@@ -271,7 +271,7 @@ def expand(part: Part, chunk: Chunk, p: Array) -> Expansion:
         nothing = jnp.eye(r, origin.shape[0], dtype=p.dtype)
         idle = jnp.pad(jnp.eye(m, dtype=p.dtype), ((r, p.shape[0]), (r, p.shape[0])))
 
-        def kept(x, otherwise=0.0):
+        def kept(x: Array, otherwise: Any = 0.0) -> Array:
             return jnp.where(real, x, otherwise)
 
         return (

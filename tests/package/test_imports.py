@@ -108,7 +108,7 @@ PUBLIC = {
     "center_of_mass center_of_mass_jacobian centroidal_momentum centroidal_momentum_matrix "
     "inertial_parameters torque_regressor joint_state stand Frame inverse_kinematics "
     "InverseKinematics InverseKinematicsError",
-    "control": "ilqr shoot spline_basis Solution History",
+    "control": "Guess History Multipliers Optimum Phase Solution ilqr shoot solve spline_basis",
     "contact": "Contact Coulomb HuntCrossley SmoothLinear Sphere Plane HeightField HeightGrid",
     "beams": "Beam Line NodeLoad Section line rectangle circle tube of_material distributed",
     "shells": "Pressure Shell Shells Surface isotropic pressure readings surface",

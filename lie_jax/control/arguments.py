@@ -1,0 +1,266 @@
+"""Arguments of `solve`, checked, as parts of a problem."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from lie_jax import checks
+from lie_jax.control import guess as guesses
+from lie_jax.control.guess import Guess
+from lie_jax.control.optimum import Optimum
+from lie_jax.control.phase import FUNCTIONS, Phase, bounds
+from lie_jax.control.points import Limits
+from lie_jax.control.transcription import Clock, Layout, Part
+from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import closures, snapshots
+
+
+def _count(layout: Layout) -> int:
+    return 0 if layout.structure is None else 1
+
+
+def check_phases(phases: list[Any]) -> None:
+    """Raise `ValueError` for anything else than phases."""
+    if not phases:
+        raise ValueError("solve(problem=) is an empty list; give at least one control.Phase.")
+    for phase in phases:
+        if not isinstance(phase, Phase):
+            raise ValueError(
+                f"solve(problem=) has a {type(phase).__name__}; it must be a control.Phase(system, "
+                "method, steps=, duration=, ...), or a list of them."
+            )
+
+
+def guesses_of(guess: Any, phases: list[Phase], is_alone: bool) -> list[Guess]:
+    """A guess for each phase."""
+    if isinstance(guess, Optimum):
+        rows = guess.states, guess.inputs, guess.duration, guess.multipliers
+        parts = [rows] if is_alone else list(zip(*rows, strict=True))
+        result = [Guess(u, x, t, multipliers) for x, u, t, multipliers in parts]
+    elif guess is None:
+        result = [Guess()] * len(phases)
+    else:
+        result = [guess] if is_alone else list(guess)
+    if len(result) != len(phases) or not all(isinstance(x, Guess) for x in result):
+        raise ValueError(
+            "solve(guess=) must be a control.Guess or an Optimum, for a list of phases a list with "
+            f"one Guess for each, here {len(phases)}."
+        )
+    return [
+        _check_guess(one, phase, j)
+        for j, (one, phase) in enumerate(zip(result, phases, strict=True))
+    ]
+
+
+def _check_guess(guess: Guess, phase: Phase, number: int) -> Guess:
+    where = f"solve(guess=) of phase {number}"
+    if guess.inputs is not None:
+        checks.real(f"{where}: inputs", guess.inputs)
+        shape = np.shape(guess.inputs)
+        if len(shape) != 2 or shape[0] != phase.steps:
+            raise ValueError(
+                f"{where}: inputs have shape {shape}; they must have shape ({phase.steps}, nu), a "
+                "row for each step."
+            )
+        checks.finite(f"{where}: inputs", guess.inputs)
+    if guess.states is not None:
+        rows = np.shape(guess.states.q)[0], np.shape(guess.states.v)[0]
+        if rows != (phase.steps + 1,) * 2:
+            raise ValueError(
+                f"{where}: states have {rows[0]} rows q and {rows[1]} rows v; they must have "
+                f"{phase.steps + 1}, one before each step and one after the last."
+            )
+        checks.finite(f"{where}: q", guess.states.q)
+        checks.finite(f"{where}: v", guess.states.v)
+    if guess.duration is not None and phase.is_free:
+        checks.positive(f"{where}: duration", guess.duration, "s")
+    known = guess.multipliers
+    if known is not None and len(known.path) != phase.steps:
+        return Guess(guess.inputs, guess.states, guess.duration)
+    return guess
+
+
+def links_of(links: Any, phases: list[Phase]) -> tuple[Any, ...]:
+    """Maps between phases, as JAX may hold them."""
+    if links is None:
+        return (None,) * (len(phases) - 1)
+    if len(links) != len(phases) - 1:
+        raise ValueError(
+            f"solve(links=) has {len(links)} entries for {len(phases)} phases; it must have "
+            f"{len(phases) - 1}, one between each and the next: None where nothing changes."
+        )
+    for link in links:
+        if link is not None:
+            checks.function("solve(links=)", link, "q", "v")
+    return tuple(None if link is None else snapshots.watch(link) for link in links)
+
+
+def parameters_of(
+    phases: list[Phase], given: list[Guess], parameters: PyTree, limits: Any, dtype: Any
+) -> tuple[Layout, Array, Limits]:
+    """Layout of p, its start, and its limits: free durations first."""
+    free = [(phase, one) for phase, one in zip(phases, given, strict=True) if phase.is_free]
+    lower, upper, start = [], [], []
+    for phase, one in free:
+        shortest, longest = (float(x) for x in phase.duration)
+        middle = 0.5 * (shortest + longest) if np.isfinite(longest) else max(1.0, 2.0 * shortest)
+        start.append(middle if one.duration is None else float(one.duration))
+        lower.append(shortest)
+        upper.append(longest)
+    if parameters is not None:
+        checks.real_leaves("solve(parameters=)", parameters)
+    leaves, structure = jax.tree.flatten(parameters)
+    shapes = tuple(tuple(np.shape(x)) for x in leaves)
+    sides: list[Any] = [lower, upper]
+    for side, unlimited, table in zip((0, 1), (-np.inf, np.inf), sides, strict=True):
+        if limits is None:
+            values = [np.full(shape, unlimited) for shape in shapes]
+        else:
+            values, other = jax.tree.flatten(limits[side])
+            if other != structure:
+                raise ValueError(
+                    "solve(parameter_limits=) must be a pair (lower, upper) of pytrees like "
+                    f"parameters, {structure}; one is {other}."
+                )
+            values = [
+                np.broadcast_to(np.asarray(x), s) for x, s in zip(values, shapes, strict=True)
+            ]
+        table.extend(np.concatenate([np.ravel(x) for x in values]) if values else [])
+    start.extend(np.concatenate([np.ravel(x) for x in leaves]) if leaves else [])
+    low, high = np.asarray(lower, float), np.asarray(upper, float)
+    if not np.all(low < high):
+        raise ValueError(
+            "solve(parameter_limits=): every lower limit must be below the upper one: look for a "
+            "wrong sign, leave a number that is fixed out of parameters."
+        )
+    p = guesses.inside(np.asarray(start, float), low, high)
+    layout = Layout(len(free), None if parameters is None else structure, shapes)
+    return layout, jnp.asarray(p, dtype), Limits(jnp.asarray(low, dtype), jnp.asarray(high, dtype))
+
+
+def start_of(state: Any, layout: Layout, p: Array) -> State:
+    """The state at the start, with the parameters as they are guessed."""
+    start = state if isinstance(state, State) or not callable(state) else state(*layout.read(p))
+    if not isinstance(start, State):
+        raise ValueError(
+            f"solve(state=) is a {type(start).__name__}; it must be a lie_jax.State(q, v), as "
+            "lie_jax.assemble returns it, or a function of the parameters that returns one."
+        )
+    checks.finite("solve(state=): q", start.q)
+    checks.finite("solve(state=): v", start.v)
+    return start
+
+
+def parts_of(phases: list[Phase], given: list[Guess], layout: Layout, p: Array) -> list[Part]:
+    """Phases as the search reads them, before the freedom of their constraints is known."""
+    dtype, size = p.dtype, len(p)
+    start, row = 0.0, np.zeros(size)
+    result, number = [], 0
+    for phase, one in zip(phases, given, strict=True):
+        own = np.zeros(size)
+        if phase.is_free:
+            own[number], number, fixed = 1.0, number + 1, 0.0
+        else:
+            fixed = float(phase.duration)
+        clock = Clock(*(jnp.asarray(x, dtype) for x in (start, row, fixed, own)))
+        start, row = start + fixed, row + own
+        result.append(_part(phase, one, clock, layout, p))
+    return result
+
+
+def _part(phase: Phase, guess: Guess, clock: Clock, layout: Layout, p: Array) -> Part:
+    dtype = p.dtype
+    is_given = isinstance(phase.system, AbstractSystem)
+    system = phase.system if is_given else phase.system(*layout.read(p))
+    if not isinstance(system, AbstractSystem):
+        raise ValueError(
+            f"Phase(system=) returned a {type(system).__name__}; it must return the system alone: "
+            "take the first of what lie_jax.assemble returns."
+        )
+    phase.method.check(system)
+    nu = system.nu if guess.inputs is None else np.shape(guess.inputs)[1]
+    if system.nu and nu != system.nu:
+        raise ValueError(
+            f"solve(guess=): inputs have {nu} columns, and the system reads {system.nu} inputs."
+        )
+    lower, upper = (np.asarray(x) for x in bounds("Phase(limits=)", phase.limits, nu, dtype))
+    free = np.flatnonzero(lower < upper)
+    placement = np.zeros((nu, len(free)))
+    placement[free, np.arange(len(free))] = 1.0
+    slow, fast = (np.asarray(x)[free] for x in bounds("Phase(rates=)", phase.rates, nu, dtype))
+    rows = [tuple(np.flatnonzero(np.isfinite(x)).tolist()) for x in (slow, fast)]
+
+    def array(x: np.ndarray) -> Array:
+        return jnp.asarray(x, dtype)
+
+    return Part(
+        model=phase.system,
+        method=phase.method,
+        running=phase.running,
+        final=phase.final,
+        end_values=phase.end,
+        path_values=phase.path,
+        clock=clock,
+        count=jnp.asarray(phase.steps),
+        layout=layout,
+        fixed=array(np.where(lower < upper, 0.0, lower)),
+        placement=array(placement),
+        lower=array(lower[free]),
+        upper=array(upper[free]),
+        lower_rate=array(slow[list(rows[0])]),
+        upper_rate=array(fast[list(rows[1])]),
+        lower_rows=rows[0],
+        upper_rows=rows[1],
+        freedom=None,
+        by_time=phase.is_free and phase.running is None,
+    )
+
+
+def check_functions(phases: list[Phase], parts: list[Part], firsts: list[State], p: Array) -> None:
+    """Raise `ValueError` for functions that take or return something else than they must."""
+    for phase, part, state in zip(phases, parts, firsts, strict=True):
+        system = part.system(p)
+        checks.shape("solve(state=): q", state.q, (system.nq,), "the system's coordinates")
+        checks.shape("solve(state=): v", state.v, (system.nv,), "the system's velocities")
+        extra = part.layout.read(p)
+        number = jnp.zeros((), p.dtype)
+        known = {"t": number, "q": state.q, "v": state.v, "u": part.inputs(part.lower * 0.0)}
+        for name, names in FUNCTIONS.items():
+            function = getattr(phase, name)
+            if function is None:
+                continue
+            arguments = (*names, *(("parameters",) * len(extra)))
+            where = f"Phase({name}=)"
+            checks.function(where, function, *arguments)
+            with closures.refuse_numbers(where, function, f"({', '.join(arguments)})"):
+                value: Any = jax.eval_shape(function, *(known[x] for x in names), *extra)
+            if not hasattr(value, "shape") or value.dtype != p.dtype:
+                kind = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
+                raise ValueError(
+                    f"{where} returns {kind}; it must return an array of {p.dtype}: compute it "
+                    "with jax.numpy from the arguments."
+                )
+            if name in ("running", "final") and value.shape != ():
+                raise ValueError(
+                    f"{where} returns shape {value.shape}; a cost is one number: use jnp.sum."
+                )
+
+
+def functions_of(state: Any, begin: Any, periodic: Any, layout: Layout) -> tuple[Any, Any, Any]:
+    """Start, conditions on it and symmetry of a period, as JAX may hold them."""
+    symmetry = periodic if callable(periodic) else None
+    extra = ("parameters",) * _count(layout)
+    result = []
+    for name, function, names in (
+        ("state", None if isinstance(state, State) else state, ()),
+        ("begin", begin, ("q", "v")),
+        ("periodic", symmetry, ("q", "v")),
+    ):
+        if function is not None:
+            checks.function(f"solve({name}=)", function, *names, *extra)
+            function = snapshots.watch(function)
+        result.append(function)
+    return result[0] or state, result[1], result[2]
