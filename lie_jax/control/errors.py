@@ -141,7 +141,7 @@ def errors(problem: Problem, at: Point, derived: Derivatives) -> tuple[Errors, t
         costate = nodes.pull_back(derived.firsts[j], stretch.costate)
         found = found._replace(unit=jnp.zeros_like(part.lower))
         for chunk, expansion in zip(stretch.chunks, derived.expansions[j], strict=True):
-            found, costate = _of_chunk(found, part, chunk, expansion, costate)
+            found, costate = _of_chunk(found, part.of_steps, chunk, expansion, costate)
         units.append(found.unit)
         ending = derived.endings[j]
         terms = [ending.slope, _pull(ending.jacobian, last_multipliers(problem, at, derived, j))]

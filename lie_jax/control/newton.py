@@ -75,7 +75,7 @@ def step(
         weights, of_phase = _damping(units[j], damping), []
         rows = zip(at.stretches[j].chunks, derived.expansions[j], strict=True)
         for chunk, expansion in reversed(list(rows)):
-            value, policy = backward(part, chunk, expansion, value, barrier, weights)
+            value, policy = backward(part.of_steps, chunk, expansion, value, barrier, weights)
             of_phase.insert(0, policy)
         policies.insert(0, of_phase)
         first_values.insert(0, value)
@@ -209,7 +209,7 @@ def _go_forward(
         rows = zip(stretch.chunks, derived.expansions[j], policies[j], strict=True)
         for chunk, expansion, policy in rows:
             x, direction, bounds = forward(
-                part, chunk, expansion, policy, x, shared, barrier, bounds
+                part.of_steps, chunk, expansion, policy, x, shared, barrier, bounds
             )
             of_phase.append(direction)
         directions.append(tuple(of_phase))
@@ -252,13 +252,13 @@ def go(
     for j, (part, stretch) in enumerate(zip(problem.parts, at.stretches, strict=True)):
         around = derived.firsts[j]
         first = stretch.chunks[0].first
-        first = _move_first(part, first, around, step.firsts[j], part_of, parameters.p)
+        first = _move_first(part.of_steps, first, around, step.firsts[j], part_of, parameters.p)
         costate = _move_costate(around, stretch.costate, step.costates[j], part_of)
         chunks = []
         rows = zip(stretch.chunks, derived.expansions[j], step.directions[j], strict=True)
         for chunk, expansion, direction in rows:
             moved, first = _move_chunk(
-                part, chunk, expansion.charts, expansion.costates, direction, first,
+                part.of_steps, chunk, expansion.charts, expansion.costates, direction, first,
                 parameters.p, parts, barrier,
             )  # fmt: skip
             chunks.append(moved)

@@ -90,7 +90,7 @@ def derive(problem: Problem, at: Point) -> Derivatives:
     """Derivatives at a point."""
     p, parts = at.p, problem.parts
     expansions = tuple(
-        tuple(expand(part, chunk, p) for chunk in stretch.chunks)
+        tuple(expand(part.of_steps, chunk, p) for chunk in stretch.chunks)
         for part, stretch in zip(parts, at.stretches, strict=True)
     )
     firsts = tuple(

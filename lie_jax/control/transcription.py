@@ -4,6 +4,7 @@ Every node between steps is unknown. Steps come in chunks of one size, the last 
 steps that do nothing, so that one compiled program serves phases of all lengths.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -99,6 +100,11 @@ class Part(eqx.Module):
         if isinstance(system, AbstractSystem):
             return system
         return system(*self.layout.read(p))
+
+    @property
+    def of_steps(self) -> "Part":
+        """The part without its end, so that phases that differ there share programs of steps."""
+        return dataclasses.replace(self, final=None, end_values=None, by_time=False)
 
     @property
     def has_rates(self) -> bool:
