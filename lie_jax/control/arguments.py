@@ -219,34 +219,33 @@ def _part(phase: Phase, guess: Guess, clock: Clock, layout: Layout, p: Array) ->
     )
 
 
-def check_functions(phases: list[Phase], parts: list[Part], firsts: list[State], p: Array) -> None:
+def check_functions(phase: Phase, part: Part, state: State, p: Array) -> None:
     """Raise `ValueError` for functions that take or return something else than they must."""
-    for phase, part, state in zip(phases, parts, firsts, strict=True):
-        system = part.system(p)
-        checks.shape("solve(state=): q", state.q, (system.nq,), "the system's coordinates")
-        checks.shape("solve(state=): v", state.v, (system.nv,), "the system's velocities")
-        extra = part.layout.read(p)
-        number = jnp.zeros((), p.dtype)
-        known = {"t": number, "q": state.q, "v": state.v, "u": part.inputs(part.lower * 0.0)}
-        for name, names in FUNCTIONS.items():
-            function = getattr(phase, name)
-            if function is None:
-                continue
-            arguments = (*names, *(("parameters",) * len(extra)))
-            where = f"Phase({name}=)"
-            checks.function(where, function, *arguments)
-            with closures.refuse_numbers(where, function, f"({', '.join(arguments)})"):
-                value: Any = jax.eval_shape(function, *(known[x] for x in names), *extra)
-            if not hasattr(value, "shape") or value.dtype != p.dtype:
-                kind = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
-                raise ValueError(
-                    f"{where} returns {kind}; it must return an array of {p.dtype}: compute it "
-                    "with jax.numpy from the arguments."
-                )
-            if name in ("running", "final") and value.shape != ():
-                raise ValueError(
-                    f"{where} returns shape {value.shape}; a cost is one number: use jnp.sum."
-                )
+    system = part.system(p)
+    checks.shape("solve(state=): q", state.q, (system.nq,), "the system's coordinates")
+    checks.shape("solve(state=): v", state.v, (system.nv,), "the system's velocities")
+    extra = part.layout.read(p)
+    number = jnp.zeros((), p.dtype)
+    known = {"t": number, "q": state.q, "v": state.v, "u": part.inputs(part.lower * 0.0)}
+    for name, names in FUNCTIONS.items():
+        function = getattr(phase, name)
+        if function is None:
+            continue
+        arguments = (*names, *(("parameters",) * len(extra)))
+        where = f"Phase({name}=)"
+        checks.function(where, function, *arguments)
+        with closures.refuse_numbers(where, function, f"({', '.join(arguments)})"):
+            value: Any = jax.eval_shape(function, *(known[x] for x in names), *extra)
+        if not hasattr(value, "shape") or value.dtype != p.dtype:
+            kind = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
+            raise ValueError(
+                f"{where} returns {kind}; it must return an array of {p.dtype}: compute it "
+                "with jax.numpy from the arguments."
+            )
+        if name in ("running", "final") and value.shape != ():
+            raise ValueError(
+                f"{where} returns shape {value.shape}; a cost is one number: use jnp.sum."
+            )
 
 
 def functions_of(state: Any, begin: Any, periodic: Any, layout: Layout) -> tuple[Any, Any, Any]:

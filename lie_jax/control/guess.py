@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax.control import ends, nodes
+from lie_jax.control import nodes
 from lie_jax.control.nodes import Node
 from lie_jax.control.points import Limits, Parameters, Stretch
 from lie_jax.control.transcription import Chunk, Part, onto_constraints, roll_out
@@ -97,8 +97,6 @@ def stretch(
     if known is not None:
         low = np.where(has_low, np.maximum(known.lower, barrier / below * 1e-3), 0.0)
         high = np.where(has_high, np.maximum(known.upper, barrier / above * 1e-3), 0.0)
-    if guess.states is not None:
-        first = jax.tree.map(lambda x: jnp.asarray(x[0], dtype), guess.states)
     node = Node(first, jnp.zeros(m if part.has_rates else 0, dtype))
     n = 2 * first.v.shape[0] + node.held.shape[0]
 
@@ -152,16 +150,9 @@ def with_slacks(one: Stretch, values: list[Array], barrier: float, is_warm: bool
     return one._replace(chunks=tuple(chunks))
 
 
-def first_states(
-    parts: list[Part], links: tuple[Any, ...], guesses: list[Guess], state: State, p: Array
-) -> list[State]:
-    """States from which the phases start: given, or those of the guess before after the link."""
-    result = [state]
-    for j, change in enumerate(links):
-        known = guesses[j].states
-        last = result[-1] if known is None else jax.tree.map(lambda x: x[-1], known)
-        result.append(ends.mirror(change, last, parts[j].layout.read(p)))
-    return result
+def state_at(states: State, row: int, dtype: Any) -> State:
+    """A state of several."""
+    return State(jnp.asarray(states.q[row], dtype), jnp.asarray(states.v[row], dtype))
 
 
 def freedom_of(part: Part, state: State, p: Array) -> nodes.Freedom | None:

@@ -10,13 +10,15 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from lie_jax import checks
-from lie_jax.control import arguments, optimum, search
+from lie_jax.control import arguments, ends, optimum, search
 from lie_jax.control import guess as guesses
 from lie_jax.control.guess import Guess
+from lie_jax.control.nodes import Node
 from lie_jax.control.optimum import Optimum
 from lie_jax.control.phase import Phase
-from lie_jax.control.points import Point, Problem
+from lie_jax.control.points import Point, Problem, Stretch
 from lie_jax.control.search import Look, Rules, Search
+from lie_jax.control.transcription import Part
 from lie_jax.control.verdict import warn_unless_converged
 from lie_jax.numerics import waits
 from lie_jax.systems.system import State
@@ -89,12 +91,7 @@ def solve(
     layout, p, limits = arguments.parameters_of(phases, given, parameters, parameter_limits, dtype)
     start = arguments.start_of(state, layout, p)
     parts = arguments.parts_of(phases, given, layout, p)
-    firsts = guesses.first_states(parts, changes, given, start, p)
-    parts = [
-        dataclasses.replace(part, freedom=guesses.freedom_of(part, first, p))
-        for part, first in zip(parts, firsts, strict=True)
-    ]
-    arguments.check_functions(phases, parts, firsts, p)
+    parts, stretches = _guess_all(phases, parts, changes, given, start, p)
     given_start, condition, symmetry = arguments.functions_of(state, begin, periodic, layout)
     is_free = periodic is not False or begin is not None
     whole = snapshots.freeze(
@@ -103,26 +100,47 @@ def solve(
             periodic is not False, limits,
         )
     )  # fmt: skip
-    at = _first_point(whole, phases, given, firsts, p)
+    at = _first_point(whole, stretches, start, p, _barrier(given))
     found = _search(whole, at, given, tolerance, max_iterations)
     result = optimum.collect(whole, phases, found, layout)
     warn_unless_converged(whole, found, tolerance, max_iterations)
     return optimum.alone(result) if isinstance(problem, Phase) else result
 
 
-def _first_point(
-    problem: Problem, phases: list[Phase], given: list[Guess], firsts: list[State], p: Array
-) -> Point:
-    barrier = _barrier(given)
-    stretches = []
-    for part, phase, one, state in zip(problem.parts, phases, given, firsts, strict=True):
-        node = guesses.Node(state, part.lower * 0.0 if part.has_rates else part.lower[:0])
+def _guess_all(
+    phases: list[Phase],
+    parts: list[Part],
+    changes: tuple[Any, ...],
+    given: list[Guess],
+    start: State,
+    p: Array,
+) -> tuple[list[Part], list[Stretch]]:
+    """Parts with the freedom of their constraints, and unknowns, one phase after the other: each
+    starts where the one before ends, unless its states are guessed.
+    """
+    barrier, first = _barrier(given), start
+    found, stretches = [], []
+    for j, (phase, part, one) in enumerate(zip(phases, parts, given, strict=True)):
+        if one.states is not None:
+            first = guesses.state_at(one.states, 0, p.dtype)
+        arguments.check_functions(phase, part, first, p)
+        part = dataclasses.replace(part, freedom=guesses.freedom_of(part, first, p))
+        part = snapshots.freeze(part)
+        node = Node(first, part.lower * 0.0 if part.has_rates else part.lower[:0])
         number = jnp.zeros((), p.dtype)
-        paths = jax.eval_shape(
-            part.path, part.count, number, number, node, node, part.lower, p
-        ).shape[0]
-        stretches.append(guesses.stretch(part, phase.steps, one, state, p, paths, barrier))
-    state = firsts[0]
+        arrays = part.count, number, number, node, node, part.lower, p
+        paths = jax.eval_shape(part.path, *arrays).shape[0]
+        stretches.append(guesses.stretch(part, phase.steps, one, first, p, paths, barrier))
+        found.append(part)
+        if j < len(changes):
+            last = stretches[-1].last().state
+            first = ends.mirror(changes[j], last, part.layout.read(p))
+    return found, stretches
+
+
+def _first_point(
+    problem: Problem, stretches: list[Stretch], state: State, p: Array, barrier: float
+) -> Point:
     begin = jnp.zeros(0, p.dtype)
     if problem.begin is not None:
         read = problem.parts[0].layout.read(p)
