@@ -66,13 +66,13 @@ def at_last(
     around: Chart | None,
     p: Array,
     multipliers: Float[Array, " e"],
-    period: Float[Array, " n"] | None,
+    cycle: "Cycle | None",
 ) -> Ending:
     """Cost and conditions of the last node of a phase, with multipliers.
 
-    With the pull `period` of a periodic condition its coordinates are conditions, too, zero here.
+    With a `cycle` the coordinates of its image around the first node are conditions, too.
     """
-    r, h = _size(part, node), node.held.shape[0]
+    r = _size(part, node)
 
     def moved(z):
         q = p + z[r:]
@@ -85,14 +85,14 @@ def at_last(
     def conditions(z):
         end, q = moved(z)
         values = part.end(end.state, q)
-        if period is None:
+        if cycle is None:
             return values
-        apart = coordinates(part.system(q), node, around, end)
-        return jnp.concatenate([values, apart[: r - h]])
+        image = mirror(cycle.symmetry, end.state, part.layout.read(q))
+        return jnp.concatenate([values, cycle.coordinates(Node(image, cycle.first.held), q)])
 
     pulls = multipliers
-    if period is not None:
-        pulls = jnp.concatenate([multipliers, pull_back(around, period)[: r - h]])
+    if cycle is not None:
+        pulls = jnp.concatenate([multipliers, cycle.along()])
     return _expand(conditions, cost, jnp.zeros(r + p.shape[0], p.dtype), pulls)
 
 
@@ -101,39 +101,53 @@ def at_first(
     part: Part,
     node: Node,
     around: Chart | None,
-    last_part: Part,
-    last: Node,
-    last_chart: Chart | None,
     begin: Callable | None,
-    symmetry: Callable | None,
     p: Array,
     multipliers: Float[Array, " e"],
-    period: Float[Array, " n"] | None,
+    cycle: "Cycle | None",
 ) -> Ending:
-    """Conditions of a first node that is free: those of the user, and of a period, by how far the
-    last node is from where the first one's symmetry says.
+    """Conditions of a first node that is free: those of the user, and its place in a cycle, zero
+    here, which the image of the last node must meet.
     """
     r = _size(part, node)
 
     def conditions(z):
         q = p + z[r:]
         start = point(part.system(q), time_at(part, False, q), node, around, z[:r])
-        parameters = part.layout.read(q)
         values = jnp.zeros(0, p.dtype)
         if begin is not None:
-            values = begin(start.state.q, start.state.v, *parameters).reshape(-1)
-        if period is None:
+            values = begin(start.state.q, start.state.v, *part.layout.read(q)).reshape(-1)
+        if cycle is None:
             return values
-        there = Node(mirror(symmetry, start.state, parameters), last.held)
-        apart = coordinates(last_part.system(q), last, last_chart, there)
-        return jnp.concatenate([values, -apart[: apart.shape[0] - last.held.shape[0]]])
+        return jnp.concatenate([values, -cycle.coordinates(start, q)])
 
     pulls = multipliers
-    if period is not None:
-        along = pull_back(last_chart, period)
-        pulls = jnp.concatenate([multipliers, along[: along.shape[0] - last.held.shape[0]]])
+    if cycle is not None:
+        pulls = jnp.concatenate([multipliers, cycle.along()])
     origin = jnp.zeros(r + p.shape[0], p.dtype)
     return _expand(conditions, lambda z: jnp.zeros((), z.dtype), origin, pulls)
+
+
+class Cycle(NamedTuple):
+    """A period: phase, first node and its chart, which the image of the last one under a symmetry
+    must be, and the pull (n,) of that condition along all coordinates of the first node.
+    """
+
+    part: Part
+    first: Node
+    around: Chart | None
+    symmetry: Callable | None
+    pull: Array
+
+    def coordinates(self, node: Node, p: Array) -> Array:
+        """Coordinates of a node around the first one, without inputs held."""
+        apart = coordinates(self.part.system(p), self.first, self.around, node)
+        return apart[: apart.shape[0] - self.first.held.shape[0]]
+
+    def along(self) -> Array:
+        """Pull along the coordinates of the condition."""
+        along = pull_back(self.around, self.pull)
+        return along[: along.shape[0] - self.first.held.shape[0]]
 
 
 @eqx.filter_jit

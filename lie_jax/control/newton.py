@@ -270,11 +270,11 @@ def go(
     begin = _towards(at.begin, step.multipliers[offset : offset + count], part_of)
     period = at.period
     if period is not None:
-        held = at.stretches[-1].last().held.shape[0]
+        held = at.stretches[0].chunks[0].first.held.shape[0]
         new = jnp.concatenate(
             [step.multipliers[offset + count :], jnp.zeros(held, parameters.p.dtype)]
         )
-        period = _move_costate(derived.last_chart(len(problem.parts) - 1), period, new, part_of)
+        period = _move_costate(derived.firsts[0], period, new, part_of)
     return Point(tuple(stretches), parameters, begin, period)
 
 

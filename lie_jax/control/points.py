@@ -98,14 +98,14 @@ def derive(problem: Problem, at: Point) -> Derivatives:
         for part, stretch in zip(parts, at.stretches, strict=True)
     )
     lasts = [jax.tree.map(lambda x: x[-1], rows[-1].charts) for rows in expansions]
-    final = len(parts) - 1
+    final, start_node = len(parts) - 1, at.stretches[0].chunks[0].first
+    cycle = None
+    if at.period is not None:
+        cycle = ends.Cycle(parts[0].of_steps, start_node, firsts[0], problem.symmetry, at.period)
     endings = tuple(
-        ends.at_last(
-            part, stretch.last(), lasts[j], p, stretch.ends,
-            at.period if j == final else None,
-        )
+        ends.at_last(part, stretch.last(), lasts[j], p, stretch.ends, cycle if j == final else None)
         for j, (part, stretch) in enumerate(zip(parts, at.stretches, strict=True))
-    )  # fmt: skip
+    )
     links = tuple(
         ends.link(
             parts[j], lasts[j], at.stretches[j].last(), parts[j + 1], firsts[j + 1],
@@ -116,10 +116,7 @@ def derive(problem: Problem, at: Point) -> Derivatives:
     )  # fmt: skip
     first = at.stretches[0]
     if problem.given is None:
-        start = ends.at_first(
-            parts[0], first.chunks[0].first, firsts[0], parts[-1], at.stretches[-1].last(),
-            lasts[-1], problem.begin, problem.symmetry, p, at.begin, at.period,
-        )  # fmt: skip
+        start = ends.at_first(parts[0], start_node, firsts[0], problem.begin, p, at.begin, cycle)
     else:
         costate = nodes.pull_back(firsts[0], first.costate)
         start = ends.start(parts[0], problem.given, first.chunks[0].first, firsts[0], p, costate)
@@ -150,5 +147,5 @@ def first_multipliers(problem: Problem, at: Point, derived: Derivatives) -> Arra
 
 def _along_period(problem: Problem, at: Point, derived: Derivatives) -> Array:
     assert at.period is not None
-    along = nodes.pull_back(derived.last_chart(len(problem.parts) - 1), at.period)
-    return along[: along.shape[0] - at.stretches[-1].last().held.shape[0]]
+    along = nodes.pull_back(derived.firsts[0], at.period)
+    return along[: along.shape[0] - at.stretches[0].chunks[0].first.held.shape[0]]

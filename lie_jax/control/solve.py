@@ -60,8 +60,9 @@ def solve(
     - `links`: between phases, functions (q, v) -> (q, v) from the last state of one to the first of
       the next, such as an impact; None for the same state. By default nothing changes.
     - `begin(q, v)`: an array that must be zero at the first state, which is free otherwise.
-    - `periodic`: whether the last state is the first one again, or its image (q, v) -> (q, v) under
-      a symmetry; the first state is free. Their velocities and positions count, not the time.
+    - `periodic`: whether the last state is the first one again, or a symmetry (q, v) -> (q, v)
+      that maps the last state to the first, as in `lie_jax.periodic_orbit`; the first state is
+      free. Velocities and positions count, not the time.
     - `parameters`: pytree of start values of numbers that are optimised, too, and that the systems
       and all functions take as their last argument. `parameter_limits`: (lower, upper), pytrees
       like them.
@@ -146,7 +147,7 @@ def _first_point(
         read = problem.parts[0].layout.read(p)
         shape = jax.eval_shape(problem.begin, state.q, state.v, *read)
         begin = jnp.zeros(int(np.prod(shape.shape)), p.dtype)
-    period = jnp.zeros_like(stretches[-1].costate) if problem.periodic else None
+    period = jnp.zeros_like(stretches[0].costate) if problem.periodic else None
     known = guesses.parameters(np.asarray(p), problem.limits, barrier)
     return Point(tuple(stretches), known, begin, period)
 

@@ -176,6 +176,8 @@ VAN_DER_POL = 6.66328685932
 # What is left of RK4's error, 2e-7 of the period with 200 steps, where that of half the steps is
 # taken off; and by how much its halves differ from 16 to 1.
 EXTRAPOLATED, HALVES = 1e-8, 0.1
+# Error of 200 steps of a period.
+OF_STEPS = 3e-7
 
 
 @pytest.mark.full
@@ -193,6 +195,35 @@ def test_a_periodic_motion_without_inputs():
         errors.append(float(best.duration) / VAN_DER_POL - 1.0)
     assert_allclose(errors[0] / errors[1], 16.0, rtol=HALVES)
     assert abs((16.0 * errors[1] - errors[0]) / 15.0) < EXTRAPOLATED
+
+
+@pytest.mark.full
+def test_a_symmetry_maps_the_last_state_to_the_first():
+    """Half a period of the oscillator, which is odd in its state, and a place that travels."""
+
+    def turning(q, v):
+        return v
+
+    def opposite(q, v):
+        return -q, -v
+
+    phase = control.Phase(VanDerPol(), RK4, steps=100, duration=(2.0, 5.0))
+    guess = control.Guess(inputs=np.zeros((100, 0)), duration=3.2)
+    best = control.solve(
+        phase, lie_jax.State([2.0], [0.0]), begin=turning, periodic=opposite, guess=guess
+    )
+    assert bool(best.converged)
+    assert_allclose(best.duration, 0.5 * VAN_DER_POL, rtol=OF_STEPS)
+
+    def back(q, v):
+        return q - 3.0, v
+
+    # The least effort to travel 3 m in 2 s, again and again, is none: a steady motion.
+    phase = control.Phase(TWO, MIDPOINT, steps=10, duration=2.0, running=effort)
+    best = control.solve(phase, AT_ZERO, begin=lambda q, v: q, periodic=back)
+    assert bool(best.converged)
+    assert_allclose(best.states.v, 1.5, rtol=1e-9)
+    assert_allclose(best.inputs, 0.0, atol=1e-9)
 
 
 @pytest.mark.full
@@ -340,7 +371,7 @@ def test_a_horizon_that_is_too_short_says_what_is_left():
         (lambda: _try(limits=(1.0, -1.0)), "wrong sign"),
         (lambda: _try(limits=(np.zeros(2), np.ones(2))), "one for each input"),
         (lambda: _try(running=lambda t, q, v, u: u), "a cost is one number"),
-        (lambda: _try(running=lambda t, q: u), "running"),
+        (lambda: _try(running=lambda t, q: q), "running"),
         (lambda: _try(guess=control.Guess(inputs=np.zeros((2, 1)))), "a row for each step"),
         (lambda: _try(guess=control.Guess(states=AT_ZERO)), "rows"),
         (lambda: _try(links=[None]), "one between each"),
