@@ -61,6 +61,7 @@ def test_single_precision_is_kept_and_batches_are_runs():
     assert_allclose(batch.log_likelihood[1], expected.log_likelihood, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_derivatives_of_the_likelihood():
     _, data, _ = _recording()
 
@@ -123,6 +124,7 @@ def _attitude(direction, first, data, kind):
     return lie_jax.estimation.filter(model, data, state, covariance, dt=0.1, kind=kind)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_turning_the_whole_world_turns_the_estimate(kind):
     """Neither covariance nor likelihood depends on the inertial frame."""

@@ -19,6 +19,7 @@ def _fit(predict, start, data, **options):
     return lie_jax.estimation.identify(predict, start, data, progress=False, **options)
 
 
+@pytest.mark.full
 def test_the_fit_is_that_of_the_greatest_likelihood():
     """Density of all samples by the textbook, whose slope vanishes there."""
     system = gaussian.linear()

@@ -28,6 +28,7 @@ def test_linear_systems_have_the_smoother_of_rauch_tung_and_striebel():
     assert_allclose(result.filtered.q, filtered[0][:, :2], atol=ROUNDING)
 
 
+@pytest.mark.full
 def test_biases_of_channels_are_further_states_of_the_textbook():
     densities, deviations = np.asarray([0.0, 0.2]), np.asarray([0.1, 0.3])
     system, start = gaussian.with_biases(gaussian.linear(), densities, deviations)

@@ -97,6 +97,7 @@ def test_absolute_coordinates_give_the_same_velocities():
     np.testing.assert_allclose(found, velocities(after), atol=1e-9)
 
 
+@pytest.mark.full
 def test_an_impact_is_the_action_of_an_event():
     """A bar falls flat on a support beneath one end, and turns about it."""
     bar = lie_jax.Body(

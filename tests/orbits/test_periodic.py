@@ -34,6 +34,7 @@ def test_a_limit_cycle_has_its_period_and_multipliers():
     assert orbit.residual == orbit.residual_history[orbit.iterations - 1]
 
 
+@pytest.mark.full
 def test_a_pendulum_keeps_its_start_and_has_its_period():
     orbit = lie_jax.periodic_orbit(
         Swing(ONE), RK4, start(1.0), period=6.0, steps=200, free_period=True
@@ -46,6 +47,7 @@ def test_a_pendulum_keeps_its_start_and_has_its_period():
     np.testing.assert_allclose([orbit.state.q[0], orbit.state.v[0]], [1.0, 0.0], atol=1e-3)
 
 
+@pytest.mark.full
 def test_a_driven_motion_has_its_amplitude_and_monodromy():
     damping, rate = 0.1, 2.0
     period = 2.0 * np.pi / rate
@@ -86,6 +88,7 @@ def roll(slope, **options):
     return lie_jax.periodic_orbit(Wheel(), RK4, begin, period=3.0, steps=100, until=event)
 
 
+@pytest.mark.full
 def test_a_wheel_of_spokes_rolls_as_its_impacts_want():
     orbit = roll(jnp.asarray(SLOPE))
     kept = np.cos(2.0 * HALF) ** 2

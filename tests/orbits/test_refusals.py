@@ -78,6 +78,7 @@ def unsolved(*parts, **options):
     return caught.value.orbit
 
 
+@pytest.mark.full
 def test_a_free_period_of_a_motion_at_rest_is_refused():
     unsolved("at rest", "condition=", state=lie_jax.State([0.0], [0.0]), free_period=True)
 
