@@ -19,7 +19,7 @@ from lie_jax.user_functions import closures, snapshots
 
 
 def _count(layout: Layout) -> int:
-    return 0 if layout.structure is None else 1
+    return len(layout.structure)
 
 
 def check_phases(phases: list[Any]) -> None:
@@ -37,13 +37,22 @@ def check_phases(phases: list[Any]) -> None:
 def guesses_of(guess: Any, phases: list[Phase], is_alone: bool) -> list[Guess]:
     """A guess for each phase."""
     if isinstance(guess, Optimum):
+        is_of_one = isinstance(guess.states, State)
+        if is_of_one != is_alone:
+            kinds = "of one phase", "of a list of phases"
+            raise ValueError(
+                f"solve(guess=) is an Optimum {kinds[not is_of_one]}, and the problem one "
+                f"{kinds[not is_alone]}; give a Guess(inputs, states, duration) of its parts, for "
+                "a list of phases a list of them."
+            )
         rows = guess.states, guess.inputs, guess.duration, guess.multipliers
         parts = [rows] if is_alone else list(zip(*rows, strict=True))
         result = [Guess(u, x, t, multipliers) for x, u, t, multipliers in parts]
     elif guess is None:
         result = [Guess()] * len(phases)
     else:
-        result = [guess] if is_alone else list(guess)
+        several: list[Any] = list(guess) if isinstance(guess, tuple | list) else []
+        result = [guess] if is_alone else several
     if len(result) != len(phases) or not all(isinstance(x, Guess) for x in result):
         raise ValueError(
             "solve(guess=) must be a control.Guess or an Optimum, for a list of phases a list with "
@@ -83,7 +92,7 @@ def _check_guess(guess: Guess, phase: Phase, number: int) -> Guess:
     return guess
 
 
-def links_of(links: Any, phases: list[Phase]) -> tuple[Any, ...]:
+def links_of(links: Any, phases: list[Phase], parameters: PyTree) -> tuple[Any, ...]:
     """Maps between phases, as JAX may hold them."""
     if links is None:
         return (None,) * (len(phases) - 1)
@@ -94,7 +103,8 @@ def links_of(links: Any, phases: list[Phase]) -> tuple[Any, ...]:
         )
     for link in links:
         if link is not None:
-            checks.function("solve(links=)", link, "q", "v")
+            extra = () if parameters is None else ("parameters",)
+            checks.function("solve(links=)", link, "q", "v", *extra)
     return tuple(None if link is None else snapshots.watch(link) for link in links)
 
 
@@ -137,7 +147,7 @@ def parameters_of(
             "wrong sign, leave a number that is fixed out of parameters."
         )
     p = guesses.inside(np.asarray(start, float), low, high)
-    layout = Layout(len(free), None if parameters is None else structure, shapes)
+    layout = Layout(len(free), () if parameters is None else (structure,), shapes)
     return layout, jnp.asarray(p, dtype), Limits(jnp.asarray(low, dtype), jnp.asarray(high, dtype))
 
 
@@ -236,20 +246,56 @@ def check_functions(phase: Phase, part: Part, state: State, p: Array) -> None:
         checks.function(where, function, *arguments)
         with closures.refuse_numbers(where, function, f"({', '.join(arguments)})"):
             value: Any = jax.eval_shape(function, *(known[x] for x in names), *extra)
-        if not hasattr(value, "shape") or value.dtype != p.dtype:
-            kind = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
-            raise ValueError(
-                f"{where} returns {kind}; it must return an array of {p.dtype}: compute it "
-                "with jax.numpy from the arguments."
-            )
+        _check_array(where, value, p.dtype)
         if name in ("running", "final") and value.shape != ():
             raise ValueError(
                 f"{where} returns shape {value.shape}; a cost is one number: use jnp.sum."
             )
 
 
+def _check_array(where: str, value: Any, dtype: Any) -> None:
+    if not hasattr(value, "shape") or value.dtype != dtype:
+        kind = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
+        raise ValueError(
+            f"{where} returns {kind}; it must return an array of {dtype}: compute it "
+            "with jax.numpy from the arguments."
+        )
+
+
+def check_map(where: str, function: Any, state: State, following: Part, p: Array) -> None:
+    """Raise `ValueError` unless a map of states returns one of the following phase."""
+    extra, system = following.layout.read(p), following.system(p)
+    names = ", ".join(("q", "v", *("parameters",) * len(extra)))
+    with closures.refuse_numbers(where, function, f"({names})"):
+        value: Any = jax.eval_shape(function, state.q, state.v, *extra)
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError(
+            f"{where} returns {type(value).__name__}; it must return two arrays: write return q, v."
+        )
+    for name, one, size in zip("qv", value, (system.nq, system.nv), strict=True):
+        _check_array(f"{where}: {name}", one, p.dtype)
+        checks.shape(f"{where}: {name}", one, (size,), "that of the state after it")
+
+
+def check_start(begin: Any, symmetry: Any, start: State, last: State, part: Part, p: Array) -> None:
+    """Raise `ValueError` for conditions at the start, or a symmetry, of a wrong result."""
+    if begin is not None:
+        extra = part.layout.read(p)
+        names = ", ".join(("q", "v", *("parameters",) * len(extra)))
+        with closures.refuse_numbers("solve(begin=)", begin, f"({names})"):
+            value = jax.eval_shape(begin, start.q, start.v, *extra)
+        _check_array("solve(begin=)", value, p.dtype)
+    if symmetry is not None:
+        check_map("solve(periodic=)", symmetry, last, part, p)
+
+
 def functions_of(state: Any, begin: Any, periodic: Any, layout: Layout) -> tuple[Any, Any, Any]:
     """Start, conditions on it and symmetry of a period, as JAX may hold them."""
+    if not callable(periodic) and not isinstance(periodic, bool):
+        raise ValueError(
+            f"solve(periodic=) is {periodic!r}; it must be True, False or a symmetry (q, v) -> "
+            "(q, v)."
+        )
     symmetry = periodic if callable(periodic) else None
     extra = ("parameters",) * _count(layout)
     result = []

@@ -82,6 +82,20 @@ def _distances(lower: np.ndarray, upper: np.ndarray, x: np.ndarray) -> tuple[np.
     return below, np.where(has_high, np.where(has_high, upper, 0.0) - x, 1.0), has_low, has_high
 
 
+def fits(part: Part, multipliers: Multipliers | None, first: State, p: Array, paths: int) -> bool:
+    """Whether multipliers have the sizes of a phase: those of another problem may not."""
+    if multipliers is None:
+        return True
+    m = part.lower.shape[0]
+    n = 2 * first.v.shape[0] + (m if part.has_rates else 0)
+    e = jax.eval_shape(part.end, first, p).shape
+    found = (
+        np.shape(multipliers.costates)[1:], np.shape(multipliers.ends),
+        *(np.shape(x)[1:] for x in (multipliers.path, multipliers.lower, multipliers.upper)),
+    )  # fmt: skip
+    return found == ((n,), e, (paths,), (m,), (m,))
+
+
 def stretch(
     part: Part, steps: int, guess: Guess, first: State, p: Array, paths: int, barrier: float
 ) -> Stretch:

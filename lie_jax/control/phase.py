@@ -161,10 +161,11 @@ def bounds(
                 f"({size},): one for each input."
             )
     lower, upper = (jnp.broadcast_to(jnp.asarray(x, dtype), (size,)) for x in pair)
-    if not checks.has_tracers(lower, upper) and not np.all(np.asarray(lower <= upper)):
+    some = (lower <= upper) & (lower < jnp.inf) & (upper > -jnp.inf)
+    if not checks.has_tracers(lower, upper) and not np.all(np.asarray(some)):
         raise ValueError(
             f"{where} are {lower.tolist()} and {upper.tolist()}; no lower one may be above the "
-            "upper one: look for a wrong sign, use -numpy.inf and numpy.inf for none."
+            "upper one: look for a wrong sign, use -numpy.inf below and numpy.inf above for none."
         )
     return lower, upper
 

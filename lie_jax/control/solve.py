@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from lie_jax import checks
-from lie_jax.control import arguments, ends, optimum, search
+from lie_jax.control import arguments, ends, optimum, search, verdict
 from lie_jax.control import guess as guesses
 from lie_jax.control.guess import Guess
 from lie_jax.control.nodes import Node
@@ -19,7 +19,6 @@ from lie_jax.control.phase import Phase
 from lie_jax.control.points import Point, Problem, Stretch
 from lie_jax.control.search import Look, Rules, Search
 from lie_jax.control.transcription import Part
-from lie_jax.control.verdict import warn_unless_converged
 from lie_jax.numerics import waits
 from lie_jax.systems.system import State
 from lie_jax.user_functions import snapshots
@@ -68,15 +67,17 @@ def solve(
       like them.
     - `guess`: a `Guess` or an `Optimum`, for a list of phases a list of guesses or its `Optimum`.
     - `tolerance`: on the gradient norm, the violation and the barriers' share of the cost; 1e-9 by
-      default, 1e-4 in float32. `max_iterations`: at most so many.
+      default, 1e-4 in float32; relative to costs above one alone: choose units in which costs and
+      places are not much smaller than that. `max_iterations`: at most so many.
 
-    **Returns** an `Optimum`, and warns if it has not converged, with what is left. It is a local
-    optimum: others may be found from other guesses. Second derivatives of steps are differences of
-    exact first ones; they change the way, not the optimum. Raises `ValueError` for wrong shapes,
-    limits that cross, systems and methods that do not go together. Source: Wächter and Biegler,
-    Math. Program. 106 (2006); Rawlings, Mayne and Diehl, Model Predictive Control (2017), ch. 8.
+    **Returns** an `Optimum`, and warns if it has not converged, with what is left, or ends at a
+    saddle or a maximum. It is a local optimum: others may be found from other guesses. Second
+    derivatives of steps are differences of exact first ones; they change the way, not the optimum.
+    Raises `ValueError` for wrong shapes, limits that cross, systems and methods that do not go
+    together. Source: Wächter and Biegler, Math. Program. 106 (2006); Rawlings, Mayne and Diehl,
+    Model Predictive Control (2017), ch. 8.
     """
-    phases = [problem] if isinstance(problem, Phase) else list(problem)
+    phases = list(problem) if isinstance(problem, Sequence) else [problem]
     arguments.check_phases(phases)
     if checks.has_tracers(phases, state, parameters, guess):
         raise ValueError(
@@ -84,7 +85,7 @@ def solve(
             "jax.grad, or take lie_jax.control.ilqr, which works in them."
         )
     given = arguments.guesses_of(guess, phases, isinstance(problem, Phase))
-    changes = arguments.links_of(links, phases)
+    changes = arguments.links_of(links, phases, parameters)
     dtype = state.q.dtype if isinstance(state, State) else jnp.zeros(()).dtype
     tolerance = _TOLERANCES[dtype.itemsize] if tolerance is None else tolerance
     checks.positive("solve(tolerance=)", tolerance, "error of the conditions of an optimum")
@@ -92,8 +93,10 @@ def solve(
     layout, p, limits = arguments.parameters_of(phases, given, parameters, parameter_limits, dtype)
     start = arguments.start_of(state, layout, p)
     parts = arguments.parts_of(phases, given, layout, p)
-    parts, stretches = _guess_all(phases, parts, changes, given, start, p)
     given_start, condition, symmetry = arguments.functions_of(state, begin, periodic, layout)
+    parts, stretches, given = _guess_all(phases, parts, changes, given, start, p)
+    last = stretches[-1].last().state
+    arguments.check_start(condition, symmetry, start, last, parts[0], p)
     is_free = periodic is not False or begin is not None
     whole = snapshots.freeze(
         Problem(
@@ -102,9 +105,9 @@ def solve(
         )
     )  # fmt: skip
     at = _first_point(whole, stretches, start, p, _barrier(given))
-    found = _search(whole, at, given, tolerance, max_iterations)
+    found, is_least = verdict.check(whole, _search(whole, at, given, tolerance, max_iterations))
     result = optimum.collect(whole, phases, found, layout)
-    warn_unless_converged(whole, found, tolerance, max_iterations)
+    verdict.warn_unless_converged(whole, found, tolerance, max_iterations, is_least)
     return optimum.alone(result) if isinstance(problem, Phase) else result
 
 
@@ -115,9 +118,10 @@ def _guess_all(
     given: list[Guess],
     start: State,
     p: Array,
-) -> tuple[list[Part], list[Stretch]]:
+) -> tuple[list[Part], list[Stretch], list[Guess]]:
     """Parts with the freedom of their constraints, and unknowns, one phase after the other: each
-    starts where the one before ends, unless its states are guessed.
+    starts where the one before ends, unless its states are guessed. Guesses are without multipliers
+    where those of a phase belong to another problem.
     """
     barrier, first = _barrier(given), start
     found, stretches = [], []
@@ -131,12 +135,17 @@ def _guess_all(
         number = jnp.zeros((), p.dtype)
         arrays = part.count, number, number, node, node, part.lower, p
         paths = jax.eval_shape(part.path, *arrays).shape[0]
+        if not guesses.fits(part, one.multipliers, first, p, paths):
+            cold = [Guess(x.inputs, x.states, x.duration) for x in given]
+            return _guess_all(phases, parts, changes, cold, start, p)
         stretches.append(guesses.stretch(part, phase.steps, one, first, p, paths, barrier))
         found.append(part)
         if j < len(changes):
             last = stretches[-1].last().state
+            if changes[j] is not None:
+                arguments.check_map("solve(links=)", changes[j], last, parts[j + 1], p)
             first = ends.mirror(changes[j], last, part.layout.read(p))
-    return found, stretches
+    return found, stretches, given
 
 
 def _first_point(

@@ -30,22 +30,26 @@ from lie_jax.systems.system import AbstractSystem, State
 
 
 class Layout(eqx.Module):
-    """Where the parameters of the user lie in the vector p, after the free durations."""
+    """Where the parameters of the user lie in the vector p, after the free durations.
+
+    `structure`: that of their pytree in a tuple, which is empty without parameters: JAX compares
+    the fields of two problems, and a structure does not compare with None.
+    """
 
     first: int = eqx.field(static=True)
-    structure: Any = eqx.field(static=True)
+    structure: tuple[Any, ...] = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     def read(self, p: Array) -> tuple[Any, ...]:
         """The parameters as arguments of a function: one pytree, or nothing where none are."""
-        if self.structure is None:
+        if not self.structure:
             return ()
         leaves, at = [], self.first
         for shape in self.shapes:
             size = math.prod(shape)
             leaves.append(p[at : at + size].reshape(shape))
             at += size
-        return (jax.tree.unflatten(self.structure, leaves),)
+        return (jax.tree.unflatten(self.structure[0], leaves),)
 
 
 class Clock(eqx.Module):

@@ -1,22 +1,42 @@
 """What a search of `solve` that has not converged says."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from lie_jax.control.elimination import Map
+from lie_jax.control.newton import step
 from lie_jax.control.points import Problem
 from lie_jax.control.search import Search
 from lie_jax.user_functions import libraries
 
 
+def check(problem: Problem, found: Search) -> tuple[Search, bool]:
+    """Search that has not converged where its end is no minimum, and whether it may be one.
+
+    Conditions of first order hold at maxima and saddles, too; there the Hessian along all ways that
+    the conditions leave has a negative curvature. It may have none in directions without a cost,
+    and is right to the errors of its differences: damping by a few times these.
+    """
+    if not bool(found.converged):
+        return found, True
+    look = found.look
+    damping = jnp.asarray(jnp.finfo(found.barrier.dtype).eps ** (1 / 3), found.barrier.dtype)
+    newton = step(problem, look.at, look.derived, look.units, found.barrier, damping)
+    return found._replace(converged=newton.right), bool(newton.right)
+
+
 def warn_unless_converged(
-    problem: Problem, found: Search, tolerance: float, max_iterations: int
+    problem: Problem, found: Search, tolerance: float, max_iterations: int, is_least: bool
 ) -> None:
     """Warn with what is left and what to try, unless the search has converged."""
     if bool(found.converged):
         return
     iterations = int(found.iterations)
     cost, norm, violation = (float(x) for x in np.asarray(found.history)[iterations])
-    if not np.isfinite([cost, norm, violation]).all():
+    if not is_least:
+        missed = "the cost falls from here in some direction: a saddle or a maximum"
+        remedies = ["start from another guess, of inputs that lead away from it"]
+    elif not np.isfinite([cost, norm, violation]).all():
         missed = "a cost, a condition or a derivative of them is not finite"
         remedies = [
             "avoid roots, logarithms and quotients of zero in your functions",
