@@ -28,10 +28,10 @@ def _record(system, integrator, state, dt, every, samples, rows: int) -> Recordi
     zero, none = jnp.zeros((), state.q.dtype), jnp.zeros((), jnp.int32)
     carry = integrator.init(system, zero, dt, state, None)
 
-    def noted(notes: Recording, k, loop) -> Recording:
+    def noted(notes: Recording, k, loop, accelerations=integrator.accelerations) -> Recording:
         state, carry, iterations = loop
         t = (k * every).astype(dt.dtype) * dt
-        multipliers = integrator.accelerations(system, t, state, carry, None).multipliers
+        multipliers = accelerations(system, t, state, carry, None).multipliers
         new = (t, state.q, state.v, multipliers)
         t, q, v, multipliers = (
             jax.lax.dynamic_update_index_in_dim(*pair, k, 0)
@@ -54,7 +54,8 @@ def _record(system, integrator, state, dt, every, samples, rows: int) -> Recordi
 
     empty = Recording(nothing(), nothing(system.nq), nothing(system.nv), nothing(system.nc), none)
     loop = state, carry, none
-    return jax.lax.fori_loop(0, samples, until_noted, (loop, noted(empty, none, loop)))[1]
+    first = noted(empty, none, loop, integrator.first_accelerations)
+    return jax.lax.fori_loop(0, samples, until_noted, (loop, first))[1]
 
 
 class Program(NamedTuple):
