@@ -152,6 +152,7 @@ def test_free_flight_keeps_momentum_and_energy(name, frame):
     np.testing.assert_allclose(ends[1], ends[0], rtol=0, atol=1e-3)
 
 
+@pytest.mark.full
 def test_without_modes_of_motion_it_is_the_rigid_body_bit_by_bit():
     body = _bar(velocity=(0.3, -0.2, 0.5), omega_body=(0.4, 1.0, 0.7), damping_time=None)
     rigid = lie_jax.Body(

@@ -137,6 +137,7 @@ def test_forces_are_those_of_free_bodies_along_the_joints(name):
     assert [system.names_by_slot[slot] for slot in system.frame_slots] == list(other.names_by_slot)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", QUICK)
 def test_mass_matrix_and_rows_are_derivatives(name):
     system, q, v = _moving(MECHANISMS[name](), seed=1)
