@@ -4,7 +4,7 @@ A node is free along its local coordinates: all of them, or with constraints as 
 satisfied, so that redundant and dependent constraints need no rows and no multipliers of their own.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -144,9 +144,3 @@ def pull_back(chart: Chart | None, costate: Float[Array, " n"]) -> Float[Array, 
 def push_forward(chart: Chart | None, costate: Float[Array, " r"]) -> Float[Array, " n"]:
     """Derivative along all coordinates with given ones along a chart's."""
     return costate if chart is None else matvec(chart.inverse.T, costate)
-
-
-def size_of(node: Any, allowed: Freedom | None) -> int:
-    """Number of local coordinates of a node."""
-    free = 2 * node.state.v.shape[-1] if allowed is None else sum(allowed)
-    return free + node.held.shape[-1]

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem
 from lie_jax.user_functions import snapshots
 
 # Names of the functions of a phase, with their arguments.
@@ -168,8 +168,3 @@ def bounds(
             "upper one: look for a wrong sign, use -numpy.inf below and numpy.inf above for none."
         )
     return lower, upper
-
-
-def steps_of(guess: State) -> int:
-    """Number of steps between the states of a guess."""
-    return guess.q.shape[0] - 1

@@ -81,10 +81,6 @@ class Derivatives(NamedTuple):
     links: tuple[Map, ...]
     start: Map | Ending
 
-    def last_chart(self, phase: int) -> Chart | None:
-        """Chart around the last node of a phase."""
-        return jax.tree.map(lambda x: x[-1], self.expansions[phase][-1].charts)
-
 
 def derive(problem: Problem, at: Point) -> Derivatives:
     """Derivatives at a point."""

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax import checks
 from lie_jax.control.errors import Errors, errors
 from lie_jax.control.newton import Step, go, step
 from lie_jax.control.points import Derivatives, Point, Problem, derive
@@ -45,7 +44,7 @@ class Search(NamedTuple):
     """Carry of the search.
 
     `refused` (n, 2): gaps and costs that a point must not both reach again, the filter. `largest`:
-    gaps above it are refused.  `history` (iterations + 1, 3) of cost, norm, violation.
+    gaps above it are refused. `history` (iterations + 1, 3) of cost, norm, violation.
     """
 
     look: "Look"
@@ -60,11 +59,9 @@ class Search(NamedTuple):
 
 
 def repeat(condition: Callable, body: Callable, carry: Any) -> Any:
-    """`jax.lax.while_loop`; outside of JAX transformations a loop in Python over the programs of
-    the parts, which are compiled once for all numbers of steps.
+    """End of a loop in Python over the programs of the parts, which are compiled once for all
+    numbers of steps.
     """
-    if checks.has_tracers(carry):
-        return jax.lax.while_loop(condition, body, carry)
     while bool(condition(carry)):
         carry = body(carry)
     return carry
@@ -164,7 +161,7 @@ def advance(problem: Problem, rules: Rules, search: Search) -> Search:
     converged, barrier, row, done = _judge(found, search.barrier, search.iterations, rules)
     history = _write(search.history, search.iterations, row)
     search = search._replace(history=history, converged=converged, done=done)
-    if not checks.has_tracers(done) and bool(done):
+    if bool(done):
         return search
     moved, damping = _step_of_right_inertia(problem, search.look, barrier, search.damping)
     refused = _begin_filter(search.refused, barrier < search.barrier)
@@ -184,13 +181,10 @@ def advance(problem: Problem, rules: Rules, search: Search) -> Search:
         _Trial(search.look, moved.bounds.primal, zero, zero, jnp.zeros((), jnp.int32)),
     )
     refused, damping = _learn(refused, found, barrier, trial.accepted, trial.cost_falls, damping)
-    result = search._replace(
+    return search._replace(
         look=trial.look, barrier=barrier, damping=damping, refused=refused,
         iterations=search.iterations + 1,
     )  # fmt: skip
-    if not checks.has_tracers(done):
-        return result
-    return jax.tree.map(lambda old, new: jnp.where(done, old, new), search, result)
 
 
 @eqx.filter_jit

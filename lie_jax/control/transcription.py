@@ -319,7 +319,7 @@ def distances(part: Part, chunk: Chunk) -> tuple[Float[Array, "C m"], Float[Arra
 
 @eqx.filter_jit
 def roll_out(part: Part, chunk: Chunk, p: Array) -> Chunk:
-    """Chunk with the nodes to which its inputs lead from its first one, and their path's slacks."""
+    """Chunk with the nodes to which its inputs lead from its first one."""
 
     def step(node, row):
         k, real, u = row

@@ -14,7 +14,7 @@ import lie_jax
 from lie_jax import control
 from lie_jax.control import transcription
 from tests.cart import DT, MIDPOINT, START, STEPS, Cart, regulate, settle
-from tests.systems import OnALine
+from tests.systems import OnALine, Spinner
 
 # Tolerance of the search, relative to terms of the size of the cost.
 SEARCH = 1e-9
@@ -375,6 +375,7 @@ def test_a_horizon_that_is_too_short_says_what_is_left():
         (lambda: _try(guess=control.Guess(inputs=np.zeros((2, 1)))), "a row for each step"),
         (lambda: _try(guess=control.Guess(states=AT_ZERO)), "rows"),
         (lambda: _try(links=[None]), "one between each"),
+        (lambda: _off_the_group(), "leaves the group"),
         (lambda: control.solve([], AT_ZERO), "empty list"),
         (lambda: jax.jit(_cost_from)(jnp.zeros(1)), "ilqr"),
     ],
@@ -382,6 +383,11 @@ def test_a_horizon_that_is_too_short_says_what_is_left():
 def test_bad_input_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def _off_the_group():
+    phase = control.Phase(Spinner(jnp.ones(3)), lie_jax.RungeKutta("rk4"), steps=3, duration=1.0)
+    return control.solve(phase, lie_jax.State([1.0, 0.0, 0.0, 0.0], np.zeros(3)))
 
 
 def _cost_from(x):
