@@ -102,7 +102,7 @@ def _of_chunk(
             jnp.stack([so_far.least, *(_least(x, mask) for x, mask in pairs)]),
         ),
         products=so_far.products + sum(jnp.sum(jnp.where(mask, x, 0.0)) for x, mask in pairs),
-        limits=so_far.limits + sum(jnp.sum(jnp.where(mask, 1.0, 0.0)) for _, mask in pairs),
+        limits=so_far.limits + sum(jnp.sum(mask).astype(so_far.limits.dtype) for _, mask in pairs),
         logarithms=so_far.logarithms + sum(jnp.sum(jnp.log(x)) for x in (below, above, slacks)),
         cost=so_far.cost + jnp.sum(expansion.cost),
         unit=jnp.maximum(unit, so_far.unit) if so_far.unit.shape == unit.shape else unit,
@@ -185,6 +185,6 @@ def _of_parameters(so_far: Errors, limits: Limits, at: Parameters) -> Errors:
         product=jnp.max(jnp.stack([so_far.product, *(_largest(x, mask) for x, mask in pairs)])),
         least=jnp.min(jnp.stack([so_far.least, *(_least(x, mask) for x, mask in pairs)])),
         products=so_far.products + sum(jnp.sum(jnp.where(mask, x, 0.0)) for x, mask in pairs),
-        limits=so_far.limits + sum(jnp.sum(jnp.where(mask, 1.0, 0.0)) for _, mask in pairs),
+        limits=so_far.limits + sum(jnp.sum(mask).astype(so_far.limits.dtype) for _, mask in pairs),
         logarithms=so_far.logarithms + jnp.sum(jnp.log(below)) + jnp.sum(jnp.log(above)),
     )

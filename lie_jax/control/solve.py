@@ -84,6 +84,9 @@ def solve(
             "control.solve is not to be traced by JAX: call it outside of jax.jit, jax.vmap and "
             "jax.grad, or take lie_jax.control.ilqr, which works in them."
         )
+    if isinstance(state, State):
+        systems = [(f"system of phase {j}", phase.system) for j, phase in enumerate(phases)]
+        checks.one_precision([("state", state), *systems])
     given = arguments.guesses_of(guess, phases, isinstance(problem, Phase))
     changes = arguments.links_of(links, phases, parameters)
     dtype = state.q.dtype if isinstance(state, State) else jnp.zeros(()).dtype
