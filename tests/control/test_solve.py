@@ -14,7 +14,7 @@ import lie_jax
 from lie_jax import control
 from lie_jax.control import transcription
 from tests.cart import DT, MIDPOINT, START, STEPS, Cart, regulate, settle
-from tests.systems import OnALine, Spinner
+from tests.systems import OnALine
 
 # Tolerance of the search, relative to terms of the size of the cost.
 SEARCH = 1e-9
@@ -375,8 +375,6 @@ def test_a_horizon_that_is_too_short_says_what_is_left():
         (lambda: _try(guess=control.Guess(inputs=np.zeros((2, 1)))), "a row for each step"),
         (lambda: _try(guess=control.Guess(states=AT_ZERO)), "rows"),
         (lambda: _try(links=[None]), "one between each"),
-        (lambda: _off_the_group(), "leaves the group"),
-        (lambda: _of_two_precisions(), "one precision"),
         (lambda: control.solve([], AT_ZERO), "empty list"),
         (lambda: jax.jit(_cost_from)(jnp.zeros(1)), "ilqr"),
     ],
@@ -384,30 +382,6 @@ def test_a_horizon_that_is_too_short_says_what_is_left():
 def test_bad_input_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
-
-
-def _off_the_group():
-    phase = control.Phase(Spinner(jnp.ones(3)), lie_jax.RungeKutta("rk4"), steps=3, duration=1.0)
-    return control.solve(phase, lie_jax.State([1.0, 0.0, 0.0, 0.0], np.zeros(3)))
-
-
-def _of_two_precisions():
-    system = Mass(jnp.asarray(np.float64(MASS)))
-    phase = control.Phase(system, MIDPOINT, steps=3, duration=1.0, running=effort)
-    return control.solve(phase, lie_jax.State(*np.zeros((2, 1), np.float32)))
-
-
-@pytest.mark.full
-def test_single_precision():
-    at_zero = lie_jax.State(*np.zeros((2, 1), np.float32))
-    phase = control.Phase(
-        Mass(jnp.asarray(MASS, jnp.float32)), MIDPOINT, steps=20, duration=2.0, running=effort,
-        end=Rest(jnp.asarray(1.0, jnp.float32)), limits=(-4.0, 4.0),
-    )  # fmt: skip
-    best = control.solve(phase, at_zero)
-    assert bool(best.converged) and best.cost.dtype == jnp.float32
-    # The tolerance of single precision.
-    assert_allclose(best.cost, least_effort(1.0, 2.0, 20), rtol=1e-3)
 
 
 def _cost_from(x):

@@ -10,7 +10,7 @@ import lie_jax
 from lie_jax import control
 from lie_jax.control.transcription import Layout
 from tests.cart import MIDPOINT
-from tests.systems import OnALine
+from tests.systems import OnALine, Spinner
 
 AT_ZERO, STEPS = lie_jax.State(jnp.zeros(1), jnp.zeros(1)), 10
 # Tolerance of the search, times some terms.
@@ -41,6 +41,16 @@ def _phase(**options):
     return control.Phase(Mass(), MIDPOINT, **{**known, **options})
 
 
+RK4 = lie_jax.RKMK("rk4")
+
+
+def _spin(method, dtype):
+    phase = control.Phase(Spinner(jnp.ones(3)), method, steps=3, duration=1.0, running=effort)
+    return control.solve(
+        phase, lie_jax.State(*(x.astype(dtype) for x in (np.eye(4)[0], np.zeros(3))))
+    )
+
+
 def _optimum(states):
     number, whole = jnp.zeros(()), jnp.zeros((), int)
     numbers = number, number, number, whole, jnp.zeros((1, 3)), whole > 0
@@ -51,6 +61,8 @@ def _optimum(states):
     ("call", "words"),
     [
         (lambda: control.solve(_phase(limits=(np.inf, np.inf)), AT_ZERO), "inf above for none"),
+        (lambda: _spin(RK4, np.float32), "one precision"),
+        (lambda: _spin(lie_jax.RungeKutta("rk4"), np.float64), "leaves the group"),
         (lambda: _two(lambda q, v: q), "links=.*write return q, v"),
         (lambda: _two(lambda q, v: (jnp.zeros(2), v)), r"links=\): q has shape \(2,\)"),
         (lambda: control.solve(_phase(), AT_ZERO, begin=lambda q, v: [v]), "begin=.*list"),
@@ -144,3 +156,12 @@ def test_a_maximum_is_no_optimum():
     best = control.solve(phase, AT_ZERO, guess=control.Guess(inputs=np.ones((STEPS, 1))))
     assert bool(best.converged)
     assert best.cost < 0.2 * found.cost
+
+
+@pytest.mark.full
+def test_single_precision():
+    zero = lie_jax.State(*np.zeros((2, 1), np.float32))
+    best = control.solve(_phase(limits=(-4.0, 4.0)), zero)
+    assert bool(best.converged) and best.cost.dtype == jnp.float32
+    # The closed form, to the tolerance of single precision.
+    assert_allclose(best.cost, 0.75 * STEPS**2 / (STEPS**2 - 1), rtol=1e-3)
