@@ -2,6 +2,7 @@
 
 from lie_jax.estimation import transforms
 from lie_jax.estimation.consistency import ChiSquare
+from lie_jax.estimation.experiment import Experiment
 from lie_jax.estimation.filter import Filtered, filter
 from lie_jax.estimation.identification import Identification
 from lie_jax.estimation.identify import identify
@@ -13,6 +14,7 @@ from lie_jax.estimation.statistics import Identifiability
 
 __all__ = [
     "ChiSquare",
+    "Experiment",
     "Filtered",
     "Identifiability",
     "Identification",

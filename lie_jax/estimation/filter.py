@@ -103,20 +103,36 @@ def filter(
     **Returns** a `Filtered`. Raises `ValueError` for arguments that break a rule above and, outside
     JAX transformations, for an estimate that does not stay finite.
     """
-    recording, point, covariance = passes.prepare(
-        "filter", model, data, state, covariance, dt, t0, inputs, iterations
-    )
     checks.one_of("filter(kind=)", kind, _KINDS)
-    model = snapshots.freeze(model)
-    start = Belief(point, covariance)
-    filtered = describe(
-        model, recording, passes.run(model, recording, start, iterations, kind, False)
+    options = dt, t0, inputs, iterations, kind
+    return forward("filter", False, model, data, state, covariance, *options)[0]
+
+
+def forward(
+    where: str,
+    keep: bool,
+    model: Any,
+    data: Any,
+    state: Any,
+    covariance: Any,
+    dt: Any,
+    t0: Any,
+    inputs: Any,
+    iterations: Any,
+    kind: str,
+) -> tuple[Filtered, Pass]:
+    """Result for arguments that are checked here, and the passes, with derivatives to keep."""
+    recording, point, covariance = passes.prepare(
+        where, model, data, state, covariance, dt, t0, inputs, iterations
     )
-    passes.check_finite("filter", filtered)
-    return filtered
+    model = snapshots.freeze(model)
+    run = passes.run(model, recording, Belief(point, covariance), iterations, kind, keep)
+    filtered = _describe(model, recording, run)
+    passes.check_finite(where, filtered)
+    return filtered, run
 
 
-def describe(model: Model, recording: Recording, run: Pass) -> Filtered:
+def _describe(model: Model, recording: Recording, run: Pass) -> Filtered:
     """Result of all passes."""
     data, dt, t0, _ = recording
     there = ~jnp.isnan(data)

@@ -180,8 +180,8 @@ def warn_of(fit: Identification, observed: PyTree) -> None:
         warn(
             f"the residuals are {ratio:.3g} times the stated noise: the model does not describe "
             "the recordings, or the start values were too far off (angles are in rad), or the "
-            "noise is larger than stated; see fit.residuals. Under random loads let predict return "
-            "the result of lie_jax.estimation.filter."
+            "noise is larger than stated; see fit.residuals. Under random loads give process=, and "
+            "let predict return a lie_jax.estimation.Experiment."
         )
     elif (
         fit.converged
@@ -191,8 +191,8 @@ def warn_of(fit: Identification, observed: PyTree) -> None:
         warn(
             f"neighbouring residuals {channel} are correlated: the model does not describe the "
             "recordings, or their noise is not independent from sample to sample. Standard errors "
-            "are too small then; see fit.residuals. Under random loads let predict return the "
-            "result of lie_jax.estimation.filter."
+            "are too small then; see fit.residuals. Under random loads give process=, and "
+            "let predict return a lie_jax.estimation.Experiment."
         )
     missing = round(float(np.trace(fit._spread.undetermined)))
     if missing:

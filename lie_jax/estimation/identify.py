@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from lie_jax import checks
-from lie_jax.estimation import innovations, recordings, statistics
+from lie_jax.estimation import innovations, predictions, recordings, statistics
 from lie_jax.estimation.identification import (
     History,
     Identification,
@@ -31,6 +31,7 @@ def identify(
     observations: PyTree,
     *,
     noise: PyTree = None,
+    process: Any = None,
     transforms: PyTree = free,
     compare: PyTree = "vector",
     prior: PyTree = None,
@@ -39,22 +40,25 @@ def identify(
     max_iterations: int = 200,
     progress: bool = True,
 ) -> Identification:
-    """Fit parameters so that predictions match observations in the sense of least squares.
+    """Fit parameters so that predictions match observations in the sense of least squares, or under
+    process noise to the greatest likelihood.
 
     **Arguments:**
 
     - `predict(parameters)`: the predicted observations. Build the system from the parameters (or
-      put them into a system with `equinox.tree_at`), simulate with `throw=False`, observe. Under
-      process noise, the result of `lie_jax.estimation.filter` on the observations, or a pytree of
-      such results: the fit is then that of the greatest likelihood of all samples. Densities of
-      the process noise, deviations of samples and the initial state may be among the parameters.
+      put them into a system with `equinox.tree_at`), simulate with `throw=False`, observe. Or, for
+      each array of the observations, an `Experiment`, which is simulated so.
     - `start`: pytree of start values, in physical units.
     - `observations`: pytree of arrays like the prediction; the leading axis of each is time.
-      Recordings of their own length and sampling are entries of their own. With results of
-      `filter` the data (n, ny) of each, where NaN is missing.
+      Recordings of their own length and sampling are entries of their own.
     - `noise`: standard deviations of the residuals, which are divided by them: a number, or a
       pytree of numbers or arrays that broadcast. Samples with infinite noise, NaN too, are missing.
-      Default: not known, and 1 for all. With results of `filter` it belongs to their `Model`.
+      Default: not known, and 1 for all.
+    - `process`: white noise on the systems of experiments, as `Model(process=)` takes it: for
+      example `{"inputs": 0.1}`, one for all recordings or a pytree of them like the observations.
+      Or a function of the parameters that returns this: densities are then among them. Recordings
+      (n, ny) are filtered, in which NaN is missing, and `noise` must be given, a number or an array
+      (ny,) for each recording, or a function of the parameters. Default: simulations.
     - `transforms`: one of `lie_jax.estimation.transforms`, or a pytree of them that is a prefix of
       `start`: coordinates in which masses stay positive, inertias physical, orientations on the
       group and numbers within bounds.
@@ -79,7 +83,7 @@ def identify(
     **Returns** an `Identification`. Standard errors come from the Jacobian at the optimum and the
     size of the residuals: they hold for independent noise and a model that is linear over their
     size, which `monte_carlo` checks. Random loads make residuals of a simulation depend on each
-    other, and these errors many times too small; those of a `filter` are whitened innovations,
+    other, and these errors many times too small; with `process` residuals are whitened innovations,
     and the Jacobian has the information that their deviations add. Warns where parameters are not
     determined, where residuals are larger than the stated noise, and where the method has not
     converged. Raises `ValueError`, before anything is fitted, for arguments that break a rule
@@ -93,18 +97,22 @@ def identify(
     start, observations = jax.tree.map(as_float, (start, observations))
     recordings.check_precision(where, start, observations)
     sought = parameters(where, start, transforms)
-    shapes = recordings.predicted_shapes(predict, start)
     recorded: recordings.Recordings | innovations.Innovations
-    if innovations.are_filtered(shapes):
-        recorded = innovations.prepare(where, observations, noise, compare)
-    else:
+    if process is None:
+        compute = predictions.of_samples(where, predict, observations)
+        shapes = recordings.predicted_shapes(predict, compute, start)
+        predictions.check_constant(where, noise)
         weights = 1.0 if noise is None else noise
         recorded = recordings.prepare(where, observations, weights, compare)
-    recordings.check_shapes(recorded.samples(shapes), recorded.observed)
-    noise_is_stated = noise is not None or isinstance(recorded, innovations.Innovations)
+        recordings.check_shapes(shapes, recorded.observed)
+    else:
+        noisy = predictions.noisy(where, predict, noise, process, compare)
+        compute = noisy.innovations(observations)
+        recordings.predicted_shapes(predict, compute, start)
+        recorded = innovations.prepare(observations)
     stages = recordings.horizons(where, horizons, jax.tree.map(len, observations))
     known = priors(where, prior, start, transforms)
-    if prior is not None and not noise_is_stated:
+    if prior is not None and noise is None:
         raise ValueError(
             "identify(prior=) is given without noise=; a prior is weighed against the recordings "
             "by their noise: give noise=, their standard deviations."
@@ -121,23 +129,21 @@ def identify(
 
     def residuals(z, horizon):
         values = sought.decode(z)
-        return parts(values, predict(values), horizon)
+        return parts(values, compute(values), horizon)
 
     @jax.jit
     def linearize(z, horizon):
         def flat(z):
             values = sought.decode(z)
-            predicted = predict(values)
-            weighted = parts(values, predicted, horizon)
+            weighted = parts(values, compute(values), horizon)
             value = ravel_pytree(weighted)[0]
-            return value, (value, weighted, recorded.filtered(predicted))
+            return value, (value, weighted)
 
-        jacobian, (value, *rest) = jax.jacfwd(flat, has_aux=True)(z)
-        return value, jacobian, rest
+        jacobian, (value, weighted) = jax.jacfwd(flat, has_aux=True)(z)
+        return value, jacobian, weighted
 
     whole = jax.tree.map(jnp.asarray, stages[-1])
-    value, _, (_, filtered) = linearize(sought.start, whole)
-    recorded.check_filtered(filtered)
+    value, *_ = linearize(sought.start, whole)
     recordings.check_finite(where, value, "start values", "start nearer to the truth, or ")
     # Slow to import, see there.
     from lie_jax.estimation import search
@@ -151,9 +157,9 @@ def identify(
     def log_densities(z):
         """Of the recordings, and of the priors."""
         values = sought.decode(z)
-        return recorded.log_density(predict(values)), -0.5 * jnp.sum(known(values) ** 2)
+        return recorded.log_density(compute(values)), -0.5 * jnp.sum(known(values) ** 2)
 
-    _, jacobian, ((weighted, _, from_priors), _) = linearize(z, whole)
+    _, jacobian, (weighted, _, from_priors) = linearize(z, whole)
     errors = ravel_pytree((weighted, from_priors))[0]
     spread = statistics.spread(jacobian, errors, numbers)
     estimates, standard_errors = statistics.propagate(sought.decode, z, spread)
@@ -173,7 +179,7 @@ def identify(
         _decode=sought.decode,
         _numbers=sought.numbers,
         _log_densities=log_densities,
-        _noise=jnp.ones_like(spread.variance) if noise_is_stated else spread.variance**0.5,
+        _noise=spread.variance**0.5 if noise is None else jnp.ones_like(spread.variance),
     )
     warn_of(fit, recorded.observed)
     return fit

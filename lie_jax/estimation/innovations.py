@@ -1,4 +1,4 @@
-"""Recordings that `predict` filters: residuals of their likelihood under process noise.
+"""Recordings under process noise: residuals of the likelihood of their samples.
 
 The likelihood of the samples is that of independent innovations e of deviations s: for each,
 -½ (e / s)² - log s. Its search is one of least squares, by rows whose squares and Jacobian are:
@@ -16,48 +16,39 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
-
-from lie_jax.estimation.filter import Filtered
+from jaxtyping import Array, Float, PyTree
 
 # Above twice the logarithm of the smallest deviation, of 1e-21 in the unit of the samples.
 _CONSTANT = 100.0
 
 
-def are_filtered(predicted: PyTree) -> bool:
-    """Whether a prediction, or its shapes, is made of results of `filter`.
+class Whitened(NamedTuple):
+    """Innovations of one recording, as independent numbers of variance one.
 
-    Raises `ValueError` for a prediction that holds arrays as well.
+    - `residuals` (n, ny): predicted minus observed, zero where missing.
+    - `scales` (n, ny): deviations that they had before.
+    - `log_likelihood`: of all samples.
     """
-    kinds = {isinstance(x, Filtered) for x in _leaves(predicted)}
-    if len(kinds) > 1:
-        raise ValueError(
-            "identify(predict=) returns arrays and results of lie_jax.estimation.filter; it must "
-            "return one kind: filter all recordings, those without process noise by a Model "
-            "with process=None."
-        )
-    return True in kinds
 
-
-def _is_filtered(value: Any) -> bool:
-    return isinstance(value, Filtered)
-
-
-def _leaves(predicted: PyTree) -> list[Any]:
-    return jax.tree.leaves(predicted, is_leaf=_is_filtered)
+    residuals: Float[Array, "n ny"]
+    scales: Float[Array, "n ny"]
+    log_likelihood: Float[Array, ""]
 
 
 def _map(function: Any, predicted: PyTree, *others: PyTree) -> PyTree:
-    return jax.tree.map(function, predicted, *others, is_leaf=_is_filtered)
+    is_whitened = lambda x: isinstance(x, Whitened)  # noqa: E731
+    return jax.tree.map(function, predicted, *others, is_leaf=is_whitened)
 
 
 class Innovations(NamedTuple):
-    """Samples of each recording, NaN where missing, and weights: one, or zero for missing ones."""
+    """Samples of each recording, NaN where missing, and weights: one, or zero for missing ones.
+
+    Predictions are pytrees of `Whitened`.
+    """
 
     observed: PyTree
     weights: PyTree
 
-    # The model of each recording has stated the noise.
     noise_is_known = True
 
     @property
@@ -67,18 +58,15 @@ class Innovations(NamedTuple):
 
     def weighted_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
         """Minus whitened innovations; zero where missing, and beyond a horizon."""
-        # A NaN of missing samples would remain in derivatives.
         return _map(
-            lambda x, part: -jnp.where(part, jnp.where(jnp.isnan(x.data), 0.0, x.whitened), 0.0),
-            predicted,
-            self._parts(horizon),
+            lambda x, part: jnp.where(part, x.residuals, 0.0), predicted, self._parts(horizon)
         )
 
     def scale_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
         """Rows of the logarithms of deviations."""
 
-        def rows(filtered, part):
-            log = jnp.where(part, jnp.log(jnp.where(part, filtered._scales, 1.0)), 0.0)
+        def rows(whitened, part):
+            log = jnp.where(part, jnp.log(jnp.where(part, whitened.scales, 1.0)), 0.0)
             held = jax.lax.stop_gradient(log)
             size = jnp.sqrt(jnp.maximum(_CONSTANT + 2.0 * held, 0.0))
             return jnp.where(part, 1.0 + log - held, 0.0), jnp.where(part, size, 0.0)
@@ -87,27 +75,8 @@ class Innovations(NamedTuple):
 
     def log_density(self, predicted: PyTree) -> Array:
         """Log-likelihood of all recordings."""
-        return sum((x.log_likelihood for x in _leaves(predicted)), start=jnp.zeros(()))
-
-    def samples(self, predicted: PyTree) -> PyTree:
-        """Samples that were filtered, or their shapes."""
-        return _map(lambda x: x.data, predicted)
-
-    filtered = samples
-
-    def check_filtered(self, filtered: PyTree) -> None:
-        """Raise `ValueError` if others were filtered than are observed."""
-        pairs = zip(jax.tree.leaves(self.observed), jax.tree.leaves(filtered), strict=True)
-        for observed, data in pairs:
-            same = np.asarray(observed.astype(data.dtype)) == np.asarray(data)
-            same |= np.isnan(np.asarray(observed)) & np.isnan(np.asarray(data))
-            if not np.all(same):
-                row = int(np.argmin(np.all(same, axis=1)))
-                raise ValueError(
-                    f"identify(observations=) differ at sample {row} from the data that predict "
-                    "gives to lie_jax.estimation.filter; both must be the same recording: give "
-                    "the array that predict filters."
-                )
+        densities = jax.tree.leaves(_map(lambda x: x.log_likelihood, predicted))
+        return sum(densities, start=jnp.zeros(()))
 
     def _parts(self, horizon: PyTree | None) -> PyTree:
         """Whether each sample counts."""
@@ -120,17 +89,7 @@ class Innovations(NamedTuple):
         return jax.tree.map(inside, self.weights, horizon)
 
 
-def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) -> Innovations:
-    """`Innovations` of checked observations."""
-    if noise is not None:
-        raise ValueError(
-            f"{where}(noise=) is given, and predict returns results of lie_jax.estimation.filter, "
-            "whose Model has the noise; state it once: leave noise= out."
-        )
-    if compare != "vector":
-        raise ValueError(
-            f"{where}(compare=) is {compare!r}, and predict returns results of "
-            "lie_jax.estimation.filter, which compares samples as vectors: leave compare= out."
-        )
+def prepare(observations: PyTree) -> Innovations:
+    """`Innovations` of observations that a filter accepts."""
     weights = jax.tree.map(lambda x: (~jnp.isnan(x)).astype(x.dtype), observations)
     return Innovations(observations, weights)

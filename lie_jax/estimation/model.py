@@ -66,7 +66,8 @@ class Model(eqx.Module):
         noise: Any,
         process: Mapping[str, Any] | None = None,
     ):
-        _check_method(system, method)
+        check_method("Model", system, method)
+        _check_one_step(system, method)
         checks.function("Model(measure=)", measure, "t", "q", "v")
         self.system, self.method = system, method
         self.measure = snapshots.watch(measure)
@@ -159,14 +160,18 @@ def _kick(system: AbstractSystem, t: Array, state: State, impulse: Array | None)
     return State(state.q, state.v + change)
 
 
-def _check_method(system: Any, method: Any) -> None:
-    arguments.check_system("Model(system=)", system)
+def check_method(where: str, system: Any, method: Any) -> None:
+    """Raise `ValueError` unless both are a system and a method that takes it."""
+    arguments.check_system(f"{where}(system=)", system)
     if not isinstance(method, AbstractIntegrator):
         raise ValueError(
-            f"Model(method=) is {method!r}; it must be an integrator, such as "
+            f"{where}(method=) is {method!r}; it must be an integrator, such as "
             "lie_jax.RKMK('rk4'): the order of the arguments is system, method."
         )
     method.check(system)
+
+
+def _check_one_step(system: AbstractSystem, method: AbstractIntegrator) -> None:
     if method.needs_past:
         raise ValueError(
             f"Model(method=) is {type(method).__name__}, whose steps need more of the one before "
@@ -230,8 +235,9 @@ def _density(system: AbstractSystem, kind: str, given: Any) -> Array:
             f"{what}: give a root density for each, zero for what has no noise"
             + (", or add a force with input=0." if not size and not free else ".")
         )
-    if not checks.has_tracers(values):
-        numbers = np.asarray(values)
+    # Inside of a function that JAX traces, an array made of numbers has none.
+    if not checks.has_tracers(given):
+        numbers = np.asarray(given)
         if not np.all((numbers >= 0.0) & np.isfinite(numbers)):
             raise ValueError(
                 f"{where} is {numbers.tolist()}; it must hold {_DENSITY}, finite and not negative."

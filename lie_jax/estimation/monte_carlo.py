@@ -1,6 +1,7 @@
 """Repeated identification of simulated recordings: whether standard errors can be trusted."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from lie_jax import checks
-from lie_jax.estimation import innovations, recordings, statistics
+from lie_jax.estimation import innovations, predictions, recordings, statistics
 from lie_jax.estimation.parameters import parameters
 from lie_jax.estimation.transforms import free
 from lie_jax.numerics import waits
@@ -21,7 +22,7 @@ class MonteCarlo(eqx.Module):
     """Fits of `monte_carlo`, and how often their intervals hold the truth.
 
     - `estimates`, `standard_errors`: pytrees like the truth with a leading axis of runs.
-    - `converged`: (runs,), whether each fit met its tolerance.
+    - `converged`: (runs,), whether each fit met its tolerance; not where a random motion fails.
     - `names`: of the p independent numbers that the parameters hold, for example `"inertia[0, 1]"`.
     - `deviations`: (runs, p), (estimate - truth) / standard error of each number: a standard normal
       sample where the standard errors are right. NaN for what the recording does not determine.
@@ -59,6 +60,8 @@ def monte_carlo(
     truth: PyTree,
     *,
     noise: PyTree,
+    process: Any = None,
+    samples: PyTree = None,
     runs: int = 200,
     seed: int = 0,
     transforms: PyTree = free,
@@ -67,7 +70,8 @@ def monte_carlo(
 ) -> MonteCarlo:
     """Simulate many recordings, fit all of them, and count how often the 95 % intervals are right.
 
-    The recordings are `predict(truth)` with independent Gaussian noise. All are fitted by
+    The recordings are `predict(truth)` with independent Gaussian noise, with `process` random
+    motions of its experiments. All are fitted by
     Levenberg-Marquardt from the truth, under one `vmap` and one `jit`. With the estimates of an
     identification as the truth this is its parametric bootstrap: the spread of `estimates` holds
     where a model is not linear over its standard errors.
@@ -75,10 +79,14 @@ def monte_carlo(
     **Arguments:**
 
     - `predict(parameters)`: the predicted observations, a pytree of arrays whose leading axis is
-      time.
+      time, or of `Experiment`s.
     - `truth`: pytree of parameters, in physical units.
     - `noise`: standard deviations of the observations: a number, or a pytree of numbers or arrays
       that broadcast.
+    - `process`: process noise of experiments, as of `identify`; starts are then random, too, where
+      they have a covariance. `noise` and `process` may be functions of the parameters.
+    - `samples`: number of samples of each `Experiment`: a number, or a pytree of them like the
+      recordings.
     - `transforms`: one of `lie_jax.estimation.transforms`, or a pytree of them that is a prefix of
       `truth`.
     - `compare`: `"vector"`, `"rotation"`, `"quaternion"` or `"pose"`, or a pytree of these words
@@ -97,16 +105,32 @@ def monte_carlo(
     checks.real_leaves(f"{where}(truth=)", truth)
     truth = jax.tree.map(as_float, truth)
     sought = parameters(where, truth, transforms)
-    predicted = jax.jit(lambda truth: predict(truth))(truth)
-    if innovations.are_filtered(predicted):
-        raise ValueError(
-            f"{where}(predict=) returns results of lie_jax.estimation.filter, of one recording; "
-            "it must return the observations without noise: simulate, or test identify on "
-            "recordings of your own, with random inputs= of lie_jax.simulate."
-        )
-    clean = jax.tree.map(as_float, predicted)
-    recordings.check_finite(where, clean, "truth", "")
-    recorded = recordings.prepare(where, clean, noise, compare)
+    template = predictions.blank(where, predict, truth, samples)
+    recorded: recordings.Recordings | innovations.Innovations
+    if process is None:
+        predictions.check_constant(where, noise)
+        simulated = predict
+        if template is not None:
+            simulated = predictions.of_samples(where, predict, template)
+        clean = jax.tree.map(as_float, jax.jit(lambda truth: simulated(truth))(truth))
+        recordings.check_finite(where, clean, "truth", "")
+        recorded = exact = recordings.prepare(where, clean, noise, compare)
+
+        def with_noise(key):
+            return simulated, exact.with_noise(key), jnp.asarray(True)
+
+        record = with_noise
+    else:
+        noisy = predictions.noisy(where, predict, noise, process, compare)
+        jax.eval_shape(lambda key: noisy.draw(truth, template, key), jax.random.key(seed))
+        recorded = counted = innovations.prepare(template)
+
+        def random_motion(key):
+            data = noisy.draw(truth, template, key)
+            return noisy.innovations(data), counted, jnp.all(jnp.isfinite(ravel_pytree(data)[0]))
+
+        record = random_motion
+    size = sum(x.size for x in jax.tree.leaves(recorded.weights))
     degrees = recorded.numbers - len(sought.names)
     statistics.check_degrees(recorded.numbers, len(sought.names))
     true_numbers = sought.numbers(sought.start)
@@ -114,18 +138,20 @@ def monte_carlo(
     from lie_jax.estimation import search
 
     def fit_one(key):
-        record = recorded.with_noise(key)
+        predicted, seen, moves = record(key)
 
         def residuals(z):
-            return ravel_pytree(record.weighted_residuals(predict(sought.decode(z))))[0]
+            values = predicted(sought.decode(z))
+            return ravel_pytree((seen.weighted_residuals(values), seen.scale_residuals(values)))[0]
 
         z, value, jacobian, converged = search.search(
             residuals, sought.start, degrees, max_iterations
         )
-        spread = statistics.spread(jacobian, value, recorded.numbers)
+        # Rows of deviations follow those of the samples.
+        spread = statistics.spread(jacobian, value[:size], recorded.numbers)
         physical = statistics.propagate(sought.decode, z, spread)
         numbers, errors = statistics.propagate(sought.numbers, z, spread)
-        return *physical, converged, (numbers - true_numbers) / errors, spread.degrees
+        return *physical, converged & moves, (numbers - true_numbers) / errors, spread.degrees
 
     keys = jax.random.split(jax.random.key(seed), runs)
     estimates, errors, converged, deviations, freedom = jax.jit(jax.vmap(fit_one))(keys)

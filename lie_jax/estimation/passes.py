@@ -16,6 +16,8 @@ from lie_jax.estimation.model import Model
 from lie_jax.multibody import arguments
 from lie_jax.numerics import conversion
 from lie_jax.simulation.checks import check_violations
+from lie_jax.systems.system import AbstractSystem
+from lie_jax.user_functions import reader
 
 
 class Recording(NamedTuple):
@@ -56,17 +58,9 @@ def prepare(
             f"{where}(model=) is a {type(model).__name__}; it must be a "
             "lie_jax.estimation.Model(system, method, measure=, noise=, process=)."
         )
-    arguments.check_state(f"{where}(state=)", state)
-    system, dtype = model.system, state.q.dtype
-    checks.instant(f"{where}(state=): q", state.q, system.nq)
-    checks.instant(f"{where}(state=): v", state.v, system.nv)
-    checks.finite(f"{where}(state=): q", state.q)
-    checks.finite(f"{where}(state=): v", state.v)
-    if not checks.has_tracers(system, state, t0):
-        reason = system.space.invalid(np.asarray(state.q))
-        if reason is not None:
-            raise ValueError(f"{where}(state=): q is not a valid configuration: {reason}.")
-        check_violations(system, state, t0)
+    system = model.system
+    check_start(where, system, state, t0)
+    dtype = state.q.dtype
     checks.real(f"{where}(data=)", data)
     samples = conversion.in_precision(data, dtype)
     if samples.ndim != 2 or 0 in samples.shape:
@@ -74,8 +68,9 @@ def prepare(
             f"{where}(data=) has shape {samples.shape}; it must have shape (n, ny), a row for each "
             "instant and a column for each channel: for one channel give data[:, None]."
         )
-    if not checks.has_tracers(samples) and np.any(np.isinf(np.asarray(samples))):
-        row = int(np.argmax(np.any(np.isinf(np.asarray(samples)), axis=1)))
+    # Inside of a function that JAX traces, an array made of numbers has none.
+    if not checks.has_tracers(data) and np.any(np.isinf(np.asarray(data))):
+        row = int(np.argmax(np.any(np.isinf(np.asarray(data)), axis=1)))
         raise ValueError(
             f"{where}(data=) is infinite at sample {row}; numbers must be finite: give NaN for "
             "what is missing."
@@ -84,28 +79,77 @@ def prepare(
     checks.real(f"{where}(covariance=)", covariance)
     matrix = conversion.in_precision(covariance, dtype)
     units = "local coordinates, then velocities" + (", then biases" if model.biases else "")
-    checks.definite_by_units(f"{where}(covariance=)", matrix, model.size, units, semi=True)
+    numbers = matrix if checks.has_tracers(covariance) else np.asarray(covariance)
+    checks.definite_by_units(f"{where}(covariance=)", numbers, model.size, units, semi=True)
     checks.positive(f"{where}(dt=)", dt, "s")
-    checks.scalar(f"{where}(t0=)", t0, "s")
     checks.positive_integer(f"{where}(iterations=)", iterations, "of each update")
-    steps = samples.shape[0] - 1
     noisy = model.process.get("inputs")
-    if inputs is None:
-        nu = system.nu if noisy is None else noisy.size
-        rows = jnp.zeros((steps, nu), dtype) if nu else None
-    else:
-        rows = arguments.input_vector(f"{where}(inputs=)", inputs, system, dtype, steps)
-        if noisy is not None and rows is not None and rows.shape[1] != noisy.size:
-            raise ValueError(
-                f"{where}(inputs=) holds {rows.shape[1]} inputs in each step, and "
-                f"Model(process=)['inputs'] {noisy.size} densities; the two must match: give a "
-                "density for each input, zero for those without noise."
-            )
+    rows = held_inputs(
+        f"{where}(inputs=)",
+        system,
+        inputs,
+        samples.shape[0] - 1,
+        dtype,
+        None if noisy is None else noisy.size,
+    )
+    if noisy is not None and rows is not None and rows.shape[1] != noisy.size:
+        raise ValueError(
+            f"{where}(inputs=) holds {rows.shape[1]} inputs in each step, and "
+            f"Model(process=)['inputs'] {noisy.size} densities; the two must match: give a "
+            "density for each input, zero for those without noise."
+        )
     dt, t0 = (jnp.asarray(x, dtype) for x in (dt, t0))
     checks.one_precision(
         [(f"{where}(model=)", model), (f"{where}(state=)", state), (f"{where}(data=)", samples)]
     )
     return Recording(samples, dt, t0, rows), Point(state, jnp.zeros(model.biases, dtype)), matrix
+
+
+def check_start(where: str, system: AbstractSystem, state: Any, t0: Any) -> None:
+    """Raise `ValueError` unless a state is one of the system, on its constraints at the time t0."""
+    arguments.check_state(f"{where}(state=)", state)
+    checks.instant(f"{where}(state=): q", state.q, system.nq)
+    checks.instant(f"{where}(state=): v", state.v, system.nv)
+    checks.finite(f"{where}(state=): q", state.q)
+    checks.finite(f"{where}(state=): v", state.v)
+    checks.scalar(f"{where}(t0=)", t0, "s")
+    if not checks.has_tracers(system, state, t0):
+        reason = system.space.invalid(np.asarray(state.q))
+        if reason is not None:
+            raise ValueError(f"{where}(state=): q is not a valid configuration: {reason}.")
+        check_violations(system, state, t0)
+
+
+def held_inputs(
+    where: str,
+    system: AbstractSystem,
+    inputs: Any,
+    steps: int,
+    dtype: Any,
+    count: int | None = None,
+) -> Array | None:
+    """Inputs (steps, nu) of the steps between samples; zeros of `count` or system.nu if None.
+
+    Raises `ValueError` for others, and for more of them than forces read.
+    """
+    nu = system.nu if count is None else count
+    if inputs is None:
+        return jnp.zeros((steps, nu), dtype) if nu else None
+    if callable(inputs):
+        raise ValueError(
+            f"{where} is the function {reader.name_of(inputs)}; it must be an array: of a function "
+            f"of the time make jax.vmap(u)(dt * jnp.arange({steps}))."
+        )
+    checks.real(where, inputs)
+    rows = conversion.in_precision(inputs, dtype)
+    if rows.ndim != 2 or rows.shape[0] != steps or rows.shape[1] < system.nu:
+        raise ValueError(
+            f"{where} has shape {rows.shape}; it must have shape ({steps}, {nu or 'nu'}): give a "
+            "row for each step, one less than samples, and a column for each input."
+        )
+    checks.finite(where, inputs)
+    arguments.check_surplus(f"{where} holds", rows.shape[1], system)
+    return rows
 
 
 @eqx.filter_jit

@@ -143,17 +143,6 @@ class Recordings(NamedTuple):
         weighted = self.weighted_residuals(predicted)
         return -0.5 * jnp.sum(ravel_pytree(weighted)[0] ** 2)
 
-    def samples(self, predicted: PyTree) -> PyTree:
-        """Predicted observations."""
-        return predicted
-
-    def filtered(self, predicted: PyTree) -> PyTree:
-        """None: a simulation reads no observations."""
-        return ()
-
-    def check_filtered(self, filtered: PyTree) -> None:
-        """Accept that there are none."""
-
     @property
     def numbers(self) -> int:
         """Number of residuals that have a weight."""
@@ -302,10 +291,13 @@ def check_finite(where: str, predicted: PyTree, at: str, remedy: str) -> None:
         )
 
 
-def predicted_shapes(predict: Callable[[PyTree], PyTree], start: PyTree) -> PyTree:
-    """Shapes of a prediction."""
+def predicted_shapes(
+    predict: Callable[[PyTree], PyTree], compute: Callable[[PyTree], PyTree], start: PyTree
+) -> PyTree:
+    """Shapes of what is computed from a prediction."""
     with closures.refuse_numbers("identify(predict=)", predict, "the parameters"):
-        return jax.eval_shape(predict, start)
+        # A new function: JAX caches traces by identity.
+        return jax.eval_shape(lambda values: compute(values), start)
 
 
 def check_shapes(predicted: PyTree, observed: PyTree) -> None:

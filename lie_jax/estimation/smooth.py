@@ -8,17 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from lie_jax.estimation import consistency, factors, local, passes
+from lie_jax.estimation import consistency, factors, local
 from lie_jax.estimation.consistency import ChiSquare
 from lie_jax.estimation.factors import product
-from lie_jax.estimation.filter import Filtered, describe
+from lie_jax.estimation.filter import Filtered, forward
 from lie_jax.estimation.kalman import Belief
 from lie_jax.estimation.model import Model
 from lie_jax.estimation.passes import Pass
 from lie_jax.numerics import waits
 from lie_jax.numerics.small import matvec
 from lie_jax.systems.system import State
-from lie_jax.user_functions import snapshots
 
 
 class Smoothed(eqx.Module):
@@ -70,14 +69,9 @@ def smooth(
 
     **Returns** a `Smoothed`. Raises `ValueError` as `filter` does.
     """
-    recording, start, covariance = passes.prepare(
-        "smooth", model, data, state, covariance, dt, t0, inputs, iterations
-    )
-    model = snapshots.freeze(model)
-    run = passes.run(model, recording, Belief(start, covariance), iterations, "ekf", True)
-    filtered = describe(model, recording, run)
-    passes.check_finite("smooth", filtered)
-    (smoothed, bias), spread = _back(model, filtered.t, run)
+    options = dt, t0, inputs, iterations, "ekf"
+    filtered, run = forward("smooth", True, model, data, state, covariance, *options)
+    (smoothed, bias), spread = _back(filtered._model, filtered.t, run)
     return Smoothed(filtered.t, smoothed.q, smoothed.v, bias, spread, filtered)
 
 

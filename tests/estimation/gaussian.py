@@ -128,6 +128,14 @@ def kalman(system, data, start=(MEAN, COVARIANCE)):
     return tuple(tuple(map(np.stack, zip(*rows, strict=True))) for rows in (filtered, smoothed))
 
 
+def mean(system, start=MEAN):
+    """Samples without any noise."""
+    states = [start]
+    for k in range(STEPS):
+        states.append(system.a @ states[-1] + system.offsets[k])
+    return np.stack([system.h @ x for x in states])
+
+
 def log_density(system, data, start=(MEAN, COVARIANCE)):
     """Of all samples, jointly Gaussian, by their mean and covariance."""
     count = len(data)

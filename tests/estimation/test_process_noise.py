@@ -8,9 +8,11 @@ from jax.flatten_util import ravel_pytree
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.estimation import innovations, statistics
+from lie_jax.estimation import Experiment, statistics
+from lie_jax.estimation.draws import draw
+from lie_jax.estimation.innovations import prepare
 from tests.estimation import gaussian
-from tests.messages import check_message
+from tests.systems import OSCILLATOR
 
 METHOD = lie_jax.RKMK("rk4")
 
@@ -19,23 +21,27 @@ def _fit(predict, start, data, **options):
     return lie_jax.estimation.identify(predict, start, data, progress=False, **options)
 
 
+def _oscillator(p):
+    return {
+        "run": Experiment(
+            OSCILLATOR, METHOD, gaussian.START, measure=gaussian.measure, dt=gaussian.DT,
+            covariance=gaussian.COVARIANCE,
+        )
+    }  # fmt: skip
+
+
 @pytest.mark.full
 def test_the_fit_is_that_of_the_greatest_likelihood():
     """Density of all samples by the textbook, whose slope vanishes there."""
     system = gaussian.linear()
     data, _ = gaussian.draw(system, np.random.default_rng(5))
     data[3:6] = np.nan
-
-    def predict(p):
-        model = gaussian.model(noise=p["noise"], densities=p["densities"])
-        filtered = lie_jax.estimation.filter(
-            model, data, gaussian.START, gaussian.COVARIANCE, dt=gaussian.DT
-        )
-        return {"run": filtered}
-
     start = {"noise": gaussian.NOISE, "densities": 2.0 * gaussian.DENSITIES}
-    positive = lie_jax.estimation.transforms.positive
-    fit = _fit(predict, start, {"run": data}, transforms=positive)
+    fit = _fit(
+        _oscillator, start, {"run": data}, noise=lambda p: {"run": p["noise"]},
+        process=lambda p: {"inputs": p["densities"]},
+        transforms=lie_jax.estimation.transforms.positive,
+    )  # fmt: skip
     assert fit.converged
     assert fit.names == ("densities[0]", "densities[1]", "noise[0]", "noise[1]")
 
@@ -76,27 +82,25 @@ class Pendulum(lie_jax.extend.AbstractSystem):
 
 TRUTH = {"damping": jnp.asarray(0.2), "stiffness": jnp.asarray(4.0), "turn": jnp.ones(1)}
 DT, STEPS, NOISE, TORQUE = 0.05, 200, 0.01, 0.3
+# Of torques that are held over a step.
+DENSITY = TORQUE * DT**0.5
 
 
 def _angle(t, q, v):
     return q
 
 
+def _pendulum(p):
+    system = Pendulum(p["stiffness"], p["damping"])
+    state = lie_jax.State(p["turn"], jnp.zeros(1))
+    return Experiment(system, METHOD, state, measure=_angle, dt=DT)
+
+
 def _run(p, torques=None):
     system = Pendulum(p["stiffness"], p["damping"])
     start = lie_jax.State(p["turn"], jnp.zeros(1))
-    run = lie_jax.simulate(
-        system, METHOD, start, dt=DT, steps=STEPS, inputs=torques, throw=False
-    )  # fmt: skip
+    run = lie_jax.simulate(system, METHOD, start, dt=DT, steps=STEPS, inputs=torques, throw=False)
     return run.q
-
-
-def _filtered(p, data, process):
-    model = lie_jax.estimation.Model(
-        Pendulum(p["stiffness"], p["damping"]), METHOD, measure=_angle, noise=NOISE, process=process
-    )
-    start = lie_jax.State(p["turn"], jnp.zeros(1))
-    return lie_jax.estimation.filter(model, data, start, jnp.zeros((2, 2)), dt=DT)
 
 
 @pytest.mark.full
@@ -105,29 +109,33 @@ def test_without_process_noise_results_are_those_of_a_simulation():
     data = np.asarray(_run(TRUTH)) + noise
     start = jax.tree.map(lambda x: 1.05 * x, TRUTH)
     expected = _fit(_run, start, data, noise=NOISE)
-    fit = _fit(lambda p: _filtered(p, data, None), start, data, horizons=(50, STEPS + 1))
-    # The tolerance of the search.
-    for name, error in expected.standard_errors.items():
-        assert_allclose(
-            fit.estimates[name], expected.estimates[name], atol=1e-5 * float(error.sum())
-        )
-        assert_allclose(fit.standard_errors[name], error, rtol=1e-5)
-    assert_allclose(fit.residuals * NOISE, expected.residuals, atol=1e-6)
-    ratios = [x.statistics.reduced_chi_squared for x in (fit, expected)]
-    assert_allclose(*ratios, rtol=1e-9)
+    simulated = _fit(_pendulum, start, data, noise=NOISE)
+    filtered = _fit(
+        _pendulum, start, data, noise=NOISE, process={"velocities": 0.0}, horizons=(50, STEPS + 1)
+    )
+    for fit in (simulated, filtered):
+        # The tolerance of the search.
+        for name, error in expected.standard_errors.items():
+            atol = 1e-5 * float(error.sum())
+            assert_allclose(fit.estimates[name], expected.estimates[name], atol=atol)
+            assert_allclose(fit.standard_errors[name], error, rtol=1e-5)
+        ratios = [x.statistics.reduced_chi_squared for x in (fit, expected)]
+        assert_allclose(*ratios, rtol=1e-9)
+    assert_allclose(filtered.residuals * NOISE, expected.residuals, atol=1e-6)
 
 
 @pytest.mark.full
 def test_intervals_hold_the_truth_under_random_torques():
-    """1000 recordings of the pendulum with a torque of its own in each step.
+    """1000 recordings by `simulate`, of the pendulum with a torque of its own in each step.
 
     The fits are those of `identify`, with its residuals, search and standard errors, in a batch;
     the first one is made by `identify`, too.
     """
-    from lie_jax.estimation import search
+    from lie_jax.estimation import predictions, search
 
-    runs, density = 1000, TORQUE * DT**0.5
+    runs, process = 1000, {"inputs": [DENSITY]}
     start, decode = ravel_pytree(TRUTH)
+    noisy = predictions.noisy("identify", _pendulum, NOISE, process, "vector")
 
     def recording(key):
         keys = jax.random.split(key)
@@ -135,12 +143,13 @@ def test_intervals_hold_the_truth_under_random_torques():
         return _run(TRUTH, torques) + NOISE * jax.random.normal(keys[1], (STEPS + 1, 1))
 
     def fit_one(data):
-        recorded = innovations.prepare("identify", jnp.zeros_like(data), None, "vector")
+        innovations = noisy.innovations(data)
+        recorded = prepare(jnp.zeros_like(data))
 
         def residuals(z):
-            filtered = _filtered(decode(z), data, {"inputs": jnp.asarray([density])})
-            errors = recorded.weighted_residuals(filtered)
-            return ravel_pytree((errors, recorded.scale_residuals(filtered)))[0]
+            whitened = innovations(decode(z))
+            errors = recorded.weighted_residuals(whitened)
+            return ravel_pytree((errors, recorded.scale_residuals(whitened)))[0]
 
         degrees = STEPS + 1 - start.size
         z, value, jacobian, converged = search.search(residuals, start, degrees, 50)
@@ -154,42 +163,37 @@ def test_intervals_hold_the_truth_under_random_torques():
     coverage = dict(zip(TRUTH, np.mean(inside, axis=0), strict=True))
     # 95 %, with the deviation of 1000 draws: 0.7 %.
     assert all(0.92 <= share <= 0.98 for share in coverage.values()), coverage
-    first = data[0]
-    process = {"inputs": jnp.asarray([density])}
-    fit = _fit(lambda p: _filtered(p, first, process), TRUTH, first)
+    fit = _fit(_pendulum, TRUTH, data[0], noise=NOISE, process=process)
     assert_allclose(ravel_pytree(fit.estimates)[0], z[0], atol=1e-2 * np.min(errors[0]))
     assert_allclose(ravel_pytree(fit.standard_errors)[0], errors[0], rtol=1e-2)
     # By least squares of a simulation errors are stated far too small, and a warning says so.
-    with pytest.warns(UserWarning, match=r"let predict return the result of lie_jax.estimation.f"):
+    with pytest.warns(UserWarning, match=r"give process=, and let predict return a lie_jax"):
         plain = _fit(_run, TRUTH, data[1], noise=NOISE)
     stated = ravel_pytree(plain.standard_errors)[0]
     assert np.all(stated[:2] < 0.2 * np.std(z, axis=0)[:2])
 
 
-def test_refusals():
-    data = np.zeros((31, 2))
+@pytest.mark.full
+def test_monte_carlo_draws_random_motions():
+    check = lie_jax.estimation.monte_carlo(
+        _pendulum, TRUTH, noise=NOISE, process={"inputs": [DENSITY]}, samples=STEPS + 1, runs=300
+    )
+    assert np.all(check.converged)
+    # 95 %, with the deviation of 300 draws: 1.3 %.
+    assert np.all((check.coverage >= 0.92) & (check.coverage <= 0.98)), check.coverage
 
-    def predict(p, recorded=data):
-        model = gaussian.model(noise=p * gaussian.NOISE)
-        return lie_jax.estimation.filter(
-            model, recorded, gaussian.START, gaussian.COVARIANCE, dt=gaussian.DT
-        )
 
-    for act, *parts in (
-        (lambda: _fit(predict, 1.0, data, noise=0.1), "identify(noise=) is given", "whose Model"),
-        (lambda: _fit(predict, 1.0, data, compare="pose"), "identify(compare=) is 'pose'"),
-        (lambda: _fit(predict, 1.0, data[:30]), "shapes (31, 2)", "must match"),
-        (
-            lambda: _fit(lambda p: (predict(p), p * data), 1.0, (data, data)),
-            "identify(predict=) returns arrays and results", "process=None",
-        ),
-        (
-            lambda: _fit(lambda p: predict(p, data + 1.0), 1.0, data),
-            "differ at sample 0", "the same recording",
-        ),
-        (
-            lambda: lie_jax.estimation.monte_carlo(predict, 1.0, noise=0.1),
-            "monte_carlo(predict=) returns results of lie_jax.estimation.filter",
-        ),
-    ):  # fmt: skip
-        check_message(act, *parts)
+@pytest.mark.parametrize("kind", ["inputs", "velocities"])
+def test_random_recordings_have_the_covariance_of_the_textbook(kind):
+    """Squares of 400 draws by the inverse of the covariance of all samples."""
+    (experiment,) = _oscillator(None).values()
+    model, system = gaussian.model(kind), gaussian.linear(kind)
+    keys = jax.random.split(jax.random.key(2), 400)
+    count = gaussian.STEPS + 1
+    drawn = jax.jit(jax.vmap(lambda key: draw(experiment, model, count, key)))(keys)
+    mode = gaussian.log_density(system, gaussian.mean(system))
+    squares = [2.0 * (mode - gaussian.log_density(system, x)) for x in np.asarray(drawn)]
+    numbers = 2 * count
+    # Five deviations of the mean and of the variance of so many draws of chi-square.
+    assert abs(np.mean(squares) / numbers - 1.0) < 5.0 * (2.0 / numbers / 400) ** 0.5
+    assert abs(np.var(squares) / (2.0 * numbers) - 1.0) < 5.0 * (2.0 / 400) ** 0.5

@@ -90,7 +90,7 @@ CASES = {
         ),
         "violates the velocity constraints", "lie_jax.project"),
     "inputs of other rows": (
-        lambda: _filter(inputs=np.zeros((4, 2))), "filter(inputs=) has shape (4, 2)", "(3, nu)"),
+        lambda: _filter(inputs=np.zeros((4, 2))), "filter(inputs=) has shape (4, 2)", "(3, 2)"),
     "inputs without densities": (
         lambda: _filter(inputs=np.zeros((3, 1))), "filter(inputs=) holds 1 inputs", "2 densities"),
     "a step that is too long": (

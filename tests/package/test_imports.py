@@ -113,7 +113,7 @@ PUBLIC = {
     "beams": "Beam Line NodeLoad Section line rectangle circle tube of_material distributed",
     "shells": "Pressure Shell Shells Surface isotropic pressure readings surface",
     "estimation": "identify Identification Identifiability monte_carlo MonteCarlo rows_at "
-    "transforms Model filter Filtered smooth Smoothed ChiSquare",
+    "transforms Experiment Model filter Filtered smooth Smoothed ChiSquare",
     "extend": "AbstractForce AbstractJoint AbstractJointForce AbstractIntegrator AbstractSystem "
     "AbstractChart AbstractFormulation AbstractCoordinates AbstractShape AbstractNormalLaw "
     "Motion Rn Validity fields",
