@@ -10,23 +10,23 @@ from jaxtyping import Array, ArrayLike, Float
 from matplotlib.axes import Axes
 
 import lie_jax
-from experiments import _interior_point, _plots
-from experiments._interior_point import Found
+from experiments import _plots
 from lie_jax import control
-from lie_jax.control.problem import ControlProblem
 
 INTEGRATOR = lie_jax.RKMK("rk4")
+# Methods in tables: `ilqr` and `solve`.
+NAMES = ("iLQR", "interior points")
 
 
 class Task(NamedTuple):
-    """Minimise Σ dt running(t, q, v, u) so that end(q, v) = 0, with u between the limits."""
+    """Minimise Σ dt running(t, q, v, u) so that end(q, v) = 0, with u between limits if given."""
 
     system: lie_jax.extend.AbstractMultibodySystem
     state: lie_jax.State
     dt: float
     running: Callable
     end: Callable
-    limits: tuple[Any, Any]
+    limits: Any = None
 
 
 def by_ilqr(task: Task, guess: Float[Array, "steps nu"], **options) -> control.Solution:
@@ -44,26 +44,18 @@ def by_ilqr(task: Task, guess: Float[Array, "steps nu"], **options) -> control.S
     )
 
 
-def by_shooting(
-    task: Task,
-    guess: Float[Array, "steps nu"],
-    states: lie_jax.State | None = None,
-    **options,
-) -> Found:
-    """The optimum by direct multiple shooting, from states that are guessed too if given."""
-    lower, upper = (jnp.broadcast_to(jnp.asarray(x, float), guess[0].shape) for x in task.limits)
-    problem = ControlProblem(
+def by_nodes(task: Task, steps: int, guess: control.Guess) -> control.Optimum:
+    """The optimum by interior points with the states of all steps as unknowns."""
+    phase = control.Phase(
         task.system,
         INTEGRATOR,
-        task.state,
-        jnp.asarray(task.dt),
-        lower,
-        upper,
-        task.running,
-        None,
-        task.end,
+        steps=steps,
+        duration=task.dt * steps,
+        running=task.running,
+        end=task.end,
+        limits=task.limits,
     )
-    return _interior_point.solve(problem, np.asarray(guess), states, **options)
+    return control.solve(phase, task.state, guess=guess)
 
 
 def run(task: Task, inputs: ArrayLike) -> lie_jax.Trajectory:
@@ -96,7 +88,7 @@ def step_error(task: Task, solution: control.Solution) -> float:
     return float(np.max(np.abs(np.concatenate([apart, finer.v[-1] - v]))))
 
 
-def numbers(solution: control.Solution | Found) -> dict[str, Any]:
+def numbers(solution: control.Solution | control.Optimum) -> dict[str, Any]:
     """Final numbers of a method."""
     return {
         "cost": float(solution.cost),
@@ -107,16 +99,14 @@ def numbers(solution: control.Solution | Found) -> dict[str, Any]:
     }
 
 
-def checked(
-    task: Task, first: control.Solution, second: Found, names: tuple[str, str]
-) -> dict[str, Any]:
+def checked(task: Task, first: control.Solution, second: control.Optimum) -> dict[str, Any]:
     """Numbers of two solutions and how well they agree; prints them."""
     size = float(np.max(np.abs(first.inputs)))
     result = {
         "methods": {
-            name: numbers(solution) for name, solution in zip(names, (first, second), strict=True)
+            name: numbers(solution) for name, solution in zip(NAMES, (first, second), strict=True)
         },
-        "cost_difference": abs(float(first.cost) - second.cost) / float(first.cost),
+        "cost_difference": abs(float(first.cost) - float(second.cost)) / float(first.cost),
         "input_difference": float(np.max(np.abs(first.inputs - second.inputs))) / size,
         "step_error": step_error(task, first),
     }
@@ -141,13 +131,13 @@ def stairs(axes: Axes, inputs: np.ndarray, dt: float, names: Mapping[int, str]) 
         axes.stairs(inputs[:, number], times, baseline=None, label=name, lw=1.5)
 
 
-def history(axes: Axes, solution: control.Solution, other: Found) -> None:
+def history(axes: Axes, solution: control.Solution, other: control.Optimum) -> None:
     """Draw the relative gradient and the end values over the iterations."""
     own = solution.history
-    for name, norm, violation in (
-        ("iLQR", own.gradient_norm, own.violation),
-        ("multiple shooting", *other.history.T[1:]),
-    ):
+    rows = (own.gradient_norm, own.violation), np.asarray(other.history).T[1:]
+    for name, (norm, violation) in zip(NAMES, rows, strict=True):
+        # Where nothing costs and no multiplier pulls yet, the gradient is zero.
+        norm = np.where(np.asarray(norm) > 0.0, norm, np.nan)
         (line,) = axes.semilogy(norm, label=f"gradient, {name}")
         axes.semilogy(violation, "--", color=line.get_color(), label=f"violation, {name}")
     axes.set(xlabel="iteration", ylabel="relative gradient, violation", title="search")

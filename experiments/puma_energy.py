@@ -16,7 +16,6 @@ from jaxtyping import Array
 import lie_jax
 from experiments import _control, _plots, _report
 from experiments._control import Task
-from experiments._interior_point import Found
 from lie_jax import control, viz
 from models import puma560
 
@@ -140,7 +139,7 @@ def _plot(
     path: Path,
     motions: dict[str, Motion],
     largest: np.ndarray,
-    solutions: tuple[control.Solution, Found],
+    solutions: tuple[control.Solution, control.Optimum],
 ) -> None:
     figure, (angle_axes, torque_axes, wrist_axes, search_axes) = _control.figure(
         "Puma 560: least effort (solid) and PD controllers (dashed)"
@@ -174,9 +173,11 @@ def main(folder: Path) -> None:
     # The controllers' torques, averaged over each step.
     guess = jnp.asarray(pd.torques.reshape(STEPS, -1, 6).mean(axis=1))
     found = _control.by_ilqr(problem, guess, penalty=1e4)
-    again = _control.by_shooting(problem, guess)
-    names = ("iLQR", "multiple shooting")
-    result = _control.checked(problem, found, again, names)
+    # The controllers' motion at the ends of steps. Where torques are guessed too, whose sizes differ
+    # by a factor of 25 000, the search takes short steps.
+    states = lie_jax.State(jnp.asarray(pd.angles[::FINE]), jnp.asarray(pd.rates[::FINE]))
+    again = _control.by_nodes(problem, STEPS, control.Guess(states=states))
+    result = _control.checked(problem, found, again)
     motions = {"least effort": driven(problem, found.inputs), "PD": pd}
     balances = {name: balance(motion, largest) for name, motion in motions.items()}
     _table(balances)

@@ -16,7 +16,6 @@ from jaxtyping import Array
 import lie_jax
 from experiments import _control, _plots, _report
 from experiments._control import Task
-from experiments._interior_point import Found
 from lie_jax import contact, control, viz
 from models import quadrotor
 
@@ -60,7 +59,7 @@ def turn(system: lie_jax.extend.AbstractSystem, trajectory: lie_jax.Trajectory) 
     return jnp.concatenate([jnp.zeros(1), jnp.cumsum(relative[:, 3])])
 
 
-def _plot(path: Path, problem: Task, solution: control.Solution, other: Found) -> None:
+def _plot(path: Path, problem: Task, solution: control.Solution, other: control.Optimum) -> None:
     figure, (path_axes, input_axes, turn_axes, search_axes) = _control.figure(
         "Flip of a quadrotor with the least effort"
     )
@@ -93,9 +92,8 @@ def main(folder: Path) -> None:
     """Solve by both methods, compare, write numbers, plot and animation."""
     problem = task()
     found = _control.by_ilqr(problem, guess(), penalty=1e3)
-    again = _control.by_shooting(problem, guess())
-    names = ("iLQR", "multiple shooting")
-    result = _control.checked(problem, found, again, names)
+    again = _control.by_nodes(problem, STEPS, control.Guess(inputs=guess()))
+    result = _control.checked(problem, found, again)
     trajectory, other = found.trajectory, _control.run(problem, again.inputs)
     hover = float(quadrotor.hover_thrusts()[0])
     result |= {
