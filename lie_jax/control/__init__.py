@@ -3,6 +3,9 @@
 from lie_jax.control.guess import Guess as Guess
 from lie_jax.control.guess import Multipliers as Multipliers
 from lie_jax.control.ilqr import ilqr as ilqr
+from lie_jax.control.mpc import Controller as Controller
+from lie_jax.control.mpc import Plan as Plan
+from lie_jax.control.mpc import mpc as mpc
 from lie_jax.control.phase import Phase as Phase
 from lie_jax.control.shooting import shoot as shoot
 from lie_jax.control.shooting import spline_basis as spline_basis

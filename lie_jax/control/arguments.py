@@ -10,10 +10,11 @@ from jaxtyping import Array, PyTree
 from lie_jax import checks
 from lie_jax.control import guess as guesses
 from lie_jax.control.guess import Guess
+from lie_jax.control.nodes import Node
 from lie_jax.control.optimum import Optimum
+from lie_jax.control.parts import Clock, Layout, Part
 from lie_jax.control.phase import FUNCTIONS, Phase, bounds
 from lie_jax.control.points import Limits
-from lie_jax.control.transcription import Clock, Layout, Part
 from lie_jax.integrators.explicit import RungeKutta
 from lie_jax.systems.system import AbstractSystem, State
 from lie_jax.user_functions import closures, snapshots
@@ -232,6 +233,8 @@ def _part(phase: Phase, guess: Guess, clock: Clock, layout: Layout, p: Array) ->
         upper_rows=rows[1],
         freedom=None,
         by_time=phase.is_free and phase.running is None,
+        second_order=True,
+        has_past=False,
     )
 
 
@@ -242,6 +245,8 @@ def check_functions(phase: Phase, part: Part, state: State, p: Array) -> None:
     checks.shape("solve(state=): v", state.v, (system.nv,), "the system's velocities")
     extra = part.layout.read(p)
     number = jnp.zeros((), p.dtype)
+    if not part.fixed.shape[0]:
+        _check_without_inputs(part, state, p)
     known = {"t": number, "q": state.q, "v": state.v, "u": part.inputs(part.lower * 0.0)}
     for name, names in FUNCTIONS.items():
         function = getattr(phase, name)
@@ -257,6 +262,20 @@ def check_functions(phase: Phase, part: Part, state: State, p: Array) -> None:
             raise ValueError(
                 f"{where} returns shape {value.shape}; a cost is one number: use jnp.sum."
             )
+
+
+def _check_without_inputs(part: Part, state: State, p: Array) -> None:
+    """Raise `ValueError` for a system that reads inputs of which nothing tells the number."""
+    number, node = jnp.zeros((), p.dtype), Node(state, p[:0])
+    try:
+        jax.eval_shape(part.after, number, number, node, p[:0], p)
+    except (TypeError, ValueError, IndexError) as error:
+        name = type(part.system(p)).__name__
+        raise ValueError(
+            f"Phase(system=) is a {name} whose nu is 0, and its step fails without inputs "
+            f"({str(error).splitlines()[0][:100]}): give the class a property nu, or inputs in "
+            "guess=control.Guess(inputs=jnp.zeros((steps, nu)))."
+        ) from error
 
 
 def _check_array(where: str, value: Any, dtype: Any) -> None:

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from lie_jax.control.transcription import Chunk, Expansion, Part, distances
+from lie_jax.control.parts import Part
+from lie_jax.control.transcription import Chunk, Expansion, distances
 from lie_jax.numerics.small import matvec
 
 # A point never takes more than this part of the way to a limit.

@@ -17,7 +17,8 @@ from lie_jax.control.nodes import (
     point,
     pull_back,
 )
-from lie_jax.control.transcription import Part, value_and_jacobian
+from lie_jax.control.parts import Part
+from lie_jax.control.transcription import value_and_jacobian
 from lie_jax.systems.system import State
 
 
@@ -90,9 +91,8 @@ def at_last(
         image = mirror(cycle.symmetry, end.state, part.layout.read(q))
         return jnp.concatenate([values, cycle.coordinates(Node(image, cycle.first.held), q)])
 
-    pulls = multipliers
-    if cycle is not None:
-        pulls = jnp.concatenate([multipliers, cycle.along()])
+    pulls = multipliers if cycle is None else jnp.concatenate([multipliers, cycle.along()])
+    pulls = pulls if part.second_order else None
     return _expand(conditions, cost, jnp.zeros(r + p.shape[0], p.dtype), pulls)
 
 
@@ -203,14 +203,19 @@ def _size(part: Part, node: Node) -> int:
     return free + node.held.shape[0]
 
 
-def _expand(conditions: Callable, cost: Callable, z: Array, multipliers: Array) -> Ending:
+def _expand(conditions: Callable, cost: Callable, z: Array, multipliers: Array | None) -> Ending:
+    """Derivatives, without the curvature of the conditions where there are no multipliers."""
+
     def gradient(z):
         values, jacobian = value_and_jacobian(conditions, z)
         return jnp.sum(jacobian * multipliers[:, None], axis=0), (values, jacobian)
 
-    curvature, (values, jacobian) = jax.jacfwd(gradient, has_aux=True)(z)
     value, slope = value_and_jacobian(cost, z)
-    return Ending(value, slope, jax.jacfwd(jax.jacfwd(cost))(z) + curvature, values, jacobian)
+    hessian = jax.jacfwd(jax.jacfwd(cost))(z)
+    if multipliers is None:
+        return Ending(value, slope, hessian, *value_and_jacobian(conditions, z))
+    curvature, (values, jacobian) = jax.jacfwd(gradient, has_aux=True)(z)
+    return Ending(value, slope, hessian + curvature, values, jacobian)
 
 
 def _map(function: Callable, z: Array, costate: Array) -> Map:

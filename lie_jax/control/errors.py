@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from lie_jax.control import nodes, points
 from lie_jax.control.elimination import Map, limited
+from lie_jax.control.parts import Part
 from lie_jax.control.points import (
     Derivatives,
     Limits,
@@ -17,7 +18,7 @@ from lie_jax.control.points import (
     first_multipliers,
     last_multipliers,
 )
-from lie_jax.control.transcription import Chunk, Expansion, Part, distances
+from lie_jax.control.transcription import Chunk, Expansion, distances
 from lie_jax.numerics.small import matvec
 
 

@@ -10,8 +10,9 @@ from jaxtyping import Array
 
 from lie_jax.control import nodes
 from lie_jax.control.nodes import Node
+from lie_jax.control.parts import Part
 from lie_jax.control.points import Limits, Parameters, Stretch
-from lie_jax.control.transcription import Chunk, Part, onto_constraints, roll_out
+from lie_jax.control.transcription import Chunk, onto_constraints, roll_out
 from lie_jax.systems.system import State
 
 # Steps of a chunk: programs are compiled for so many, whatever the length of a phase.
@@ -97,9 +98,18 @@ def fits(part: Part, multipliers: Multipliers | None, first: State, p: Array, pa
 
 
 def stretch(
-    part: Part, steps: int, guess: Guess, first: State, p: Array, paths: int, barrier: float
+    part: Part,
+    steps: int,
+    guess: Guess,
+    first: State,
+    p: Array,
+    paths: int,
+    barrier: float,
+    size: int,
 ) -> Stretch:
-    """Unknowns of a phase, before slacks and multipliers of the path are known."""
+    """Unknowns of a phase, in chunks of a size, before slacks and multipliers of the path are
+    known.
+    """
     dtype = np.dtype(p.dtype)
     lower, upper = np.asarray(part.lower), np.asarray(part.upper)
     m, free = len(lower), np.nonzero(np.asarray(part.placement).T)[1]
@@ -118,18 +128,18 @@ def stretch(
         return jnp.asarray(table[np.minimum(numbers, len(table) - 1)], dtype)
 
     chunks = []
-    for start in range(0, steps, CHUNK):
-        k = np.arange(start, start + CHUNK)
+    for start in range(0, steps, size):
+        k = np.arange(start, start + size)
         real = k < steps
         inputs = jnp.where(jnp.asarray(real)[:, None], rows(u, k), 0.0)
-        held = inputs if part.has_rates else jnp.zeros((CHUNK, 0), dtype)
+        held = inputs if part.has_rates else jnp.zeros((size, 0), dtype)
         if guess.states is None:
-            after = jax.tree.map(lambda x: jnp.broadcast_to(x, (CHUNK, *x.shape)), node.state)
+            after = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), node.state)
         else:
             table = guess.states
             after = State(rows(np.asarray(table.q), k + 1), rows(np.asarray(table.v), k + 1))
-        costates = jnp.zeros((CHUNK, n), dtype)
-        pulls = jnp.zeros((CHUNK, paths), dtype)
+        costates = jnp.zeros((size, n), dtype)
+        pulls = jnp.zeros((size, paths), dtype)
         if known is not None:
             costates, pulls = (
                 rows(np.asarray(known.costates), k + 1),
@@ -137,7 +147,7 @@ def stretch(
             )
         chunk = Chunk(
             jnp.asarray(k), jnp.asarray(real), node, Node(after, held), inputs,
-            jnp.ones((CHUNK, paths), dtype), costates, rows(low, k), rows(high, k), pulls,
+            jnp.ones((size, paths), dtype), costates, rows(low, k), rows(high, k), pulls,
         )  # fmt: skip
         if guess.states is not None:
             chunk = onto_constraints(part, chunk, p)

@@ -22,8 +22,9 @@ from lie_jax.control.elimination import (
 )
 from lie_jax.control.ends import Ending
 from lie_jax.control.nodes import Chart, Node
+from lie_jax.control.parts import Part
 from lie_jax.control.points import Derivatives, Limits, Parameters, Point, Problem, Stretch
-from lie_jax.control.transcription import Chunk, Part, distances
+from lie_jax.control.transcription import Chunk, distances
 from lie_jax.numerics.small import matvec
 
 # Multipliers of limits stay within this factor of what the barrier says.
@@ -48,6 +49,16 @@ class Step(NamedTuple):
     right: Bool[Array, ""]
 
 
+class Sweep(NamedTuple):
+    """What the elimination of all steps leaves: the value of the first node of all, the policies of
+    the chunks of each phase, and the values of the phases' first nodes.
+    """
+
+    value: Value
+    policies: tuple[tuple[Policy, ...], ...]
+    first_values: tuple[Value, ...]
+
+
 def step(
     problem: Problem,
     at: Point,
@@ -57,11 +68,21 @@ def step(
     damping: Array,
 ) -> Step:
     """Newton's step with a damping of the Hessian, in the units of each phase's inputs."""
+    swept = sweep(problem, at, derived, units, barrier, damping)
+    return substitute(problem, at, derived, swept, barrier, damping)
+
+
+def sweep(
+    problem: Problem,
+    at: Point,
+    derived: Derivatives,
+    units: tuple[Array, ...],
+    barrier: Array,
+    damping: Array,
+) -> Sweep:
+    """Elimination of all steps, last one first, which does not read the start."""
     ps = at.p.shape[0]
-    ends_of_phases = [stretch.ends.shape[0] for stretch in at.stretches]
-    of_period = derived.endings[-1].values.shape[0] - ends_of_phases[-1]
-    # λ = (conditions at the ends of the phases, at the start, of the period).
-    total = sum(ends_of_phases) + at.begin.shape[0] + of_period
+    ends_of_phases, of_period, total = _counts(at, derived)
     last = len(problem.parts) - 1
     value, policies, first_values = None, [], []
     for j in reversed(range(last + 1)):
@@ -77,20 +98,40 @@ def step(
         for chunk, expansion in reversed(list(rows)):
             value, policy = backward(part.of_steps, chunk, expansion, value, barrier, weights)
             of_phase.insert(0, policy)
-        policies.insert(0, of_phase)
+        policies.insert(0, tuple(of_phase))
         first_values.insert(0, value)
         if j:
             value = _precede(value, derived.links[j - 1], ps)
     assert value is not None
+    return Sweep(value, tuple(policies), tuple(first_values))
+
+
+def _counts(at: Point, derived: Derivatives) -> tuple[list[int], int, int]:
+    """Numbers of end conditions of the phases, of those of a period, and of all multipliers
+    λ = (at the ends of the phases, at the start, of the period).
+    """
+    of_phases = [stretch.ends.shape[0] for stretch in at.stretches]
+    of_period = derived.endings[-1].values.shape[0] - of_phases[-1]
+    return of_phases, of_period, sum(of_phases) + at.begin.shape[0] + of_period
+
+
+def first_change(
+    problem: Problem, at: Point, derived: Derivatives, swept: Sweep, barrier: Array, damping: Array
+) -> tuple[Array, Array, Bool[Array, ""]]:
+    """Change of the first node of all, (changes of p, new λ, one), and whether the matrix has the
+    inertia of a minimum.
+    """
+    ps, value = at.p.shape[0], swept.value
     if isinstance(derived.start, Map):
         value, xs = _precede(value, derived.start, ps), 0
     else:
+        _, of_period, total = _counts(at, derived)
         value = _with_ending(value, derived.start, total - at.begin.shape[0] - of_period)
         xs = derived.start.slope.shape[0] - ps
     x, shared, right = _solve_shared(problem.limits, at.parameters, value, xs, barrier, damping)
     if isinstance(derived.start, Map):
         x = _go(derived.start, x, shared[:ps])
-    return _go_forward(problem, at, derived, policies, first_values, x, shared, barrier, right)
+    return x, shared, right
 
 
 @eqx.filter_jit
@@ -187,17 +228,17 @@ def _damping(unit: Float[Array, " m"], damping: Array) -> Damping:
     return Damping(damping * most, damping * jnp.where(unit > 0.0, unit, most))
 
 
-def _go_forward(
+def substitute(
     problem: Problem,
     at: Point,
     derived: Derivatives,
-    policies: list[list[Policy]],
-    first_values: list[Value],
-    x: Array,
-    shared: Array,
+    swept: Sweep,
     barrier: Array,
-    right: Array,
+    damping: Array,
 ) -> Step:
+    """Newton's step from the elimination of all steps, first one first."""
+    x, shared, right = first_change(problem, at, derived, swept, barrier, damping)
+    policies, first_values = swept.policies, swept.first_values
     changes, multipliers, bounds = _along_parameters(problem.limits, at.parameters, shared, barrier)
     directions, firsts, costates, gains = [], [], [], []
     for j, (part, stretch) in enumerate(zip(problem.parts, at.stretches, strict=True)):

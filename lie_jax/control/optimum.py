@@ -10,10 +10,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lie_jax.control.guess import Multipliers
 from lie_jax.control.newton import step
+from lie_jax.control.parts import Layout
 from lie_jax.control.phase import Phase
 from lie_jax.control.points import Problem
 from lie_jax.control.search import Search
-from lie_jax.control.transcription import Layout
 from lie_jax.systems.system import State
 
 

@@ -12,7 +12,8 @@ from lie_jax.control import ends, nodes
 from lie_jax.control.elimination import Map
 from lie_jax.control.ends import Ending
 from lie_jax.control.nodes import Chart, Node
-from lie_jax.control.transcription import Chunk, Expansion, Part, expand
+from lie_jax.control.parts import Part
+from lie_jax.control.transcription import Chunk, Expansion, expand
 
 
 class Problem(eqx.Module):

@@ -67,7 +67,8 @@ def repeat(condition: Callable, body: Callable, carry: Any) -> Any:
     return carry
 
 
-def _relative(found: Errors) -> Array:
+def relative(found: Errors) -> Array:
+    """Gradient norm, relative to the terms that cancel in it."""
     return found.norm / jnp.where(found.size > 0.0, found.size, 1.0)
 
 
@@ -80,7 +81,7 @@ def _share(found: Errors, barrier: Array) -> Array:
 
 
 def _error(found: Errors, barrier: Array) -> Array:
-    largest = jnp.maximum(_relative(found), found.violation)
+    largest = jnp.maximum(relative(found), found.violation)
     return jnp.maximum(largest, _share(found, barrier))
 
 
@@ -93,7 +94,7 @@ def _judge(
     """
     # What the barriers of all limits add to the cost is their number times the barrier.
     size = jnp.maximum(1.0, jnp.abs(found.cost))
-    errors = jnp.maximum(_relative(found), found.violation)
+    errors = jnp.maximum(relative(found), found.violation)
     converged = jnp.maximum(errors, found.products / size) <= rules.tolerance
     least = _LAST * rules.tolerance * size / jnp.maximum(1.0, found.limits)
 
@@ -103,7 +104,7 @@ def _judge(
     def may_fall(barrier):
         return (_error(found, barrier) <= _ERRORS * barrier) & (barrier > least)
 
-    row = jnp.stack([found.cost, _relative(found), found.violation])
+    row = jnp.stack([found.cost, relative(found), found.violation])
     done = converged | (iterations >= rules.max_iterations) | ~jnp.all(jnp.isfinite(row))
     return converged, jax.lax.while_loop(may_fall, lower, barrier), row, done
 

@@ -1,31 +1,22 @@
 """Optimal control of phases by an interior-point method on the states and inputs of all steps."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from lie_jax import checks
-from lie_jax.control import arguments, ends, optimum, search, verdict
-from lie_jax.control import guess as guesses
+from lie_jax.control import arguments, beginning, optimum, search, verdict
 from lie_jax.control.guess import Guess
-from lie_jax.control.nodes import Node
 from lie_jax.control.optimum import Optimum
 from lie_jax.control.phase import Phase
-from lie_jax.control.points import Point, Problem, Stretch
-from lie_jax.control.search import Look, Rules, Search
-from lie_jax.control.transcription import Part
+from lie_jax.control.points import Point, Problem
+from lie_jax.control.search import Rules, Search
 from lie_jax.numerics import waits
 from lie_jax.systems.system import State
 from lie_jax.user_functions import snapshots
 
-# Barrier of a search that starts cold: products of distances from limits and their multipliers;
-# and of one that starts with multipliers.
-_BARRIER, _WARM = 0.1, 1e-6
 # Tolerances by the bytes of a number.
 _TOLERANCES = {4: 1e-4, 8: 1e-9}
 
@@ -97,8 +88,8 @@ def solve(
     start = arguments.start_of(state, layout, p)
     parts = arguments.parts_of(phases, given, layout, p)
     given_start, condition, symmetry = arguments.functions_of(state, begin, periodic, layout)
-    parts, stretches, given = _guess_all(phases, parts, changes, given, start, p)
-    last = stretches[-1].last().state
+    parts, unknowns, given = beginning.stretches(phases, parts, changes, given, start, p)
+    last = unknowns[-1].last().state
     arguments.check_start(condition, symmetry, start, last, parts[0], p)
     is_free = periodic is not False or begin is not None
     whole = snapshots.freeze(
@@ -107,79 +98,17 @@ def solve(
             periodic is not False, limits,
         )
     )  # fmt: skip
-    at = _first_point(whole, stretches, start, p, _barrier(given))
+    at = beginning.first_point(whole, unknowns, start, p, given)
     found, is_least = verdict.check(whole, _search(whole, at, given, tolerance, max_iterations))
     result = optimum.collect(whole, phases, found, layout)
     verdict.warn_unless_converged(whole, found, tolerance, max_iterations, is_least)
     return optimum.alone(result) if isinstance(problem, Phase) else result
 
 
-def _guess_all(
-    phases: list[Phase],
-    parts: list[Part],
-    changes: tuple[Any, ...],
-    given: list[Guess],
-    start: State,
-    p: Array,
-) -> tuple[list[Part], list[Stretch], list[Guess]]:
-    """Parts with the freedom of their constraints, and unknowns, one phase after the other: each
-    starts where the one before ends, unless its states are guessed. Guesses are without multipliers
-    where those of a phase belong to another problem.
-    """
-    barrier, first = _barrier(given), start
-    found, stretches = [], []
-    for j, (phase, part, one) in enumerate(zip(phases, parts, given, strict=True)):
-        if one.states is not None:
-            first = guesses.state_at(one.states, 0, p.dtype)
-        arguments.check_functions(phase, part, first, p)
-        part = dataclasses.replace(part, freedom=guesses.freedom_of(part, first, p))
-        part = snapshots.freeze(part)
-        node = Node(first, part.lower * 0.0 if part.has_rates else part.lower[:0])
-        number = jnp.zeros((), p.dtype)
-        arrays = part.count, number, number, node, node, part.lower, p
-        paths = jax.eval_shape(part.path, *arrays).shape[0]
-        if not guesses.fits(part, one.multipliers, first, p, paths):
-            cold = [Guess(x.inputs, x.states, x.duration) for x in given]
-            return _guess_all(phases, parts, changes, cold, start, p)
-        stretches.append(guesses.stretch(part, phase.steps, one, first, p, paths, barrier))
-        found.append(part)
-        if j < len(changes):
-            last = stretches[-1].last().state
-            if changes[j] is not None:
-                arguments.check_map("solve(links=)", changes[j], last, parts[j + 1], p)
-            first = ends.mirror(changes[j], last, part.layout.read(p))
-    return found, stretches, given
-
-
-def _first_point(
-    problem: Problem, stretches: list[Stretch], state: State, p: Array, barrier: float
-) -> Point:
-    begin = jnp.zeros(0, p.dtype)
-    if problem.begin is not None:
-        read = problem.parts[0].layout.read(p)
-        shape = jax.eval_shape(problem.begin, state.q, state.v, *read)
-        begin = jnp.zeros(int(np.prod(shape.shape)), p.dtype)
-    period = jnp.zeros_like(stretches[0].costate) if problem.periodic else None
-    known = guesses.parameters(np.asarray(p), problem.limits, barrier)
-    return Point(tuple(stretches), known, begin, period)
-
-
-def _barrier(given: list[Guess]) -> float:
-    """Barrier at the start: that of the multipliers where all phases have some."""
-    return _BARRIER if any(one.multipliers is None for one in given) else _WARM
-
-
 def _search(
     problem: Problem, at: Point, given: list[Guess], tolerance: float, max_iterations: int
 ) -> Search:
     dtype = at.p.dtype
-    barrier = _barrier(given)
-    first = search.look(problem, at)
-    stretches = [
-        guesses.with_slacks(one, [x.values for x in rows], barrier, known.multipliers is not None)
-        for one, rows, known in zip(at.stretches, first.derived.expansions, given, strict=True)
-    ]
-    at = at._replace(stretches=tuple(stretches))
-    here = Look(at, first.derived, *search.errors(problem, at, first.derived))
     rules = Rules(jnp.asarray(tolerance, dtype), jnp.asarray(max_iterations))
-    return search.run(problem, rules, here, jnp.asarray(barrier, dtype), max_iterations)
+    at, barrier = beginning.with_slacks(problem, at, given)
+    return search.run(problem, rules, search.look(problem, at), barrier, max_iterations)

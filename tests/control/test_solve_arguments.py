@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import control
-from lie_jax.control.transcription import Layout
+from lie_jax.control.parts import Layout
 from tests.cart import MIDPOINT
 from tests.systems import OnALine, Spinner
 

@@ -1,0 +1,383 @@
+"""Model predictive control: an iteration of `solve` for each sample, from the plan of the last."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.control import arguments, beginning, nodes
+from lie_jax.control.elimination import Map
+from lie_jax.control.errors import errors
+from lie_jax.control.merit import merit
+from lie_jax.control.newton import Sweep, first_change, go, substitute, sweep
+from lie_jax.control.nodes import Node
+from lie_jax.control.parts import Part
+from lie_jax.control.phase import Phase
+from lie_jax.control.points import Derivatives, Point, Problem, derive
+from lie_jax.control.search import Look
+from lie_jax.control.transcription import Chunk, distances
+from lie_jax.numerics import waits
+from lie_jax.numerics.small import matvec
+from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import snapshots
+
+# Parts of the longest step that a line search compares; the last one stays where it is.
+_PARTS = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0)
+# Barriers fall by one factor after a long step and rise by the other after a short one, so that a
+# disturbance that moves the limits in force does not leave the search at those of before.
+_LONG, _FALL, _RISE = 0.5, 0.2, 5.0
+# Barriers of all limits add at most and at least such parts of the cost to it.
+_LARGEST, _LEAST = 1e-1, 1e-5
+# Costs count as this much at least.
+_SMALL = 1e-12
+# Weights of gaps in the line search, in sizes of their multipliers.
+_WEIGHT = 2.0
+# Damping where the equations do not have a minimum: first one, and factors of its change.
+_FIRST_DAMPING, _MORE, _LESS = 1e-4, 8.0, 0.125
+
+
+# Multipliers of limits stay within this factor of what the barrier says.
+_NEAR = 10.0
+# Rows of a chunk that move by a step with time.
+_ROWS = ("u", "slacks", "costates", "low", "high", "pulls")
+
+
+class Search(NamedTuple):
+    """A point with its derivatives, the elimination of its steps, barrier and damping, and the
+    inputs of the step before where their rates have limits.
+    """
+
+    look: Look
+    swept: Sweep
+    barrier: Array
+    damping: Array
+    held: Array
+
+
+class Plan(eqx.Module):
+    """What a `Controller` knows from one sample to the next: states and inputs of the steps ahead.
+
+    `t`: s, time of its first state. `states`: `q` (steps + 1, nq) and `v` (steps + 1, nv).
+    `inputs`: (steps, nu). `gains`: (steps, nu, n), as in `Optimum`. `cost` of these. `violation`:
+    largest gap between a step's end and the state after it, end value, and path value above zero.
+    `part`: how much of the last Newton step was taken, 1 near an optimum, 0 where nothing was
+    better: that plan is the one before. A `violation` that stays, or parts that stay small, tell
+    that `iterations` or samples are too few, or that the limits leave no way.
+    """
+
+    t: Float[Array, ""]
+    states: State
+    inputs: Float[Array, "steps nu"]
+    gains: Float[Array, "steps nu n"]
+    cost: Float[Array, ""]
+    violation: Float[Array, ""]
+    part: Float[Array, ""]
+    search: Search
+
+
+class _Fixed:
+    """What is no array of a problem, hashed once: programs are found by it within microseconds."""
+
+    def __init__(self, problem: Problem):
+        arrays, self.rest = eqx.partition(problem, eqx.is_array)
+        self.arrays, self.structure = jax.tree.flatten(arrays)
+        leaves, structure = jax.tree.flatten(self.rest)
+        self.key = (self.structure, structure, *leaves)
+        self.hash = hash(self.key)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Fixed) and self.key == other.key)
+
+    def problem(self, arrays: list[Array]) -> Problem:
+        """The problem with its arrays."""
+        return eqx.combine(jax.tree.unflatten(self.structure, arrays), self.rest)
+
+
+class Controller:
+    """Feedback of `mpc`: pure functions of measured states and plans for jit, vmap and scan."""
+
+    def __init__(self, problem: Problem, iterations: int):
+        self._fixed, self._is_single = _Fixed(problem), iterations == 1
+        self._count = jnp.asarray(iterations)
+
+    def __call__(self, state: State, plan: Plan) -> tuple[Float[Array, " nu"], Plan]:
+        """Inputs at a measured state, held until the next sample, and the plan for that one."""
+        fixed = self._fixed
+        if self._is_single:
+            return _feed_and_prepare(fixed, fixed.arrays, state, plan)
+        return _iterate(fixed, fixed.arrays, state, plan, self._count)
+
+    def feedback(self, state: State, plan: Plan) -> Float[Array, " nu"]:
+        """Inputs at a measured state alone, at once: the plan's first ones, plus gains times the
+        distance of the state from the plan's first one. `prepare` with the same state follows.
+        """
+        return _feed(self._fixed, self._fixed.arrays, state, plan)
+
+    def prepare(self, state: State, plan: Plan) -> Plan:
+        """Plan for the next sample, after the `feedback` of this one at the state."""
+        return _prepare(self._fixed, self._fixed.arrays, state, plan)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _feed(fixed: _Fixed, arrays: list[Array], state: State, plan: Plan) -> Array:
+    problem = _at_time(fixed.problem(arrays), plan.t)
+    return problem.parts[0].inputs(_first_input(problem, state, plan.search))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _prepare(fixed: _Fixed, arrays: list[Array], state: State, plan: Plan) -> Plan:
+    return _next_plan(fixed.problem(arrays), state, plan)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _feed_and_prepare(
+    fixed: _Fixed, arrays: list[Array], state: State, plan: Plan
+) -> tuple[Array, Plan]:
+    return _feed(fixed, arrays, state, plan), _prepare(fixed, arrays, state, plan)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _iterate(
+    fixed: _Fixed, arrays: list[Array], state: State, plan: Plan, count: Array
+) -> tuple[Array, Plan]:
+    """Several iterations at one time, of which the last one is fed back and prepares the next."""
+    problem = fixed.problem(arrays)
+
+    def improve(_, plan):
+        return _plan(problem, plan.t, *_improve(problem, state, plan), plan.search.held)
+
+    plan = jax.lax.fori_loop(0, count - 1, improve, plan)
+    return _feed_and_prepare(fixed, arrays, state, plan)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _first_plan(fixed: _Fixed, arrays: list[Array], at: Point, barrier: Array, held: Array) -> Plan:
+    zero = jnp.zeros_like(barrier)
+    return _plan(fixed.problem(arrays), zero, at, barrier, zero, zero, held)
+
+
+def _next_plan(problem: Problem, state: State, plan: Plan) -> Plan:
+    timed = _at_time(problem, plan.t)
+    held = _first_input(timed, state, plan.search)
+    at, *numbers = _improve(problem, state, plan)
+    part = timed.parts[0]
+    t, dt = part.moment(jnp.zeros((), int), at.p)
+    held = jnp.where(jnp.isfinite(held), held, at.stretches[0].chunks[0].u[0])
+    held = held if part.has_rates else held[:0]
+    return _plan(problem, t + dt, _shift(part, at), *numbers, held)
+
+
+def _improve(problem: Problem, state: State, plan: Plan) -> tuple[Point, Array, Array, Array]:
+    """Point after an iteration at a measured state, the next barrier and damping, and the part of
+    the step that was taken.
+    """
+    problem, found = _at_time(problem, plan.t), plan.search
+    at, barrier, part = found.look.at, found.barrier, problem.parts[0]
+    derived = _from_state(problem, found, state)
+    step = substitute(problem, at, derived, found.swept, barrier, found.damping)
+    measured = Node(state, found.held)
+    pulls = (*step.costates, step.multipliers, *(x.costates for x in step.directions[0]))
+    weight = 1.0 + _WEIGHT * jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in pulls]))
+    shares = jnp.asarray(_PARTS, barrier.dtype) * step.bounds.primal
+
+    def there(share):
+        return go(problem, at, derived, step, share, barrier)
+
+    merits = jax.vmap(lambda share: merit(part, there(share), measured))(shares)
+    values = merits.cost + weight * merits.gap - barrier * merits.logarithms
+    finite = jnp.isfinite(values)
+    best = jnp.argmin(jnp.where(finite, values, jnp.inf))
+    share = jnp.where(jnp.any(finite), shares[best], 0.0)
+    cost = jnp.where(share > 0.0, merits.cost[best], found.look.found.cost)
+    # A step that is not finite stays out where none of it is taken.
+    after = jax.tree.map(lambda new, old: jnp.where(share > 0.0, new, old), there(share), at)
+    size = jnp.maximum(jnp.abs(cost), _SMALL) / jnp.maximum(1.0, found.look.found.limits)
+    factor = jnp.where(share < _LONG, _RISE, _FALL)
+    barrier = jnp.clip(factor * barrier, _LEAST * size, _LARGEST * size)
+    worse = jnp.maximum(_MORE * found.damping, _FIRST_DAMPING)
+    damping = jnp.where(step.right & (share > 0.0), _LESS * found.damping, worse)
+    damping = jnp.where(damping < _LESS * _FIRST_DAMPING, 0.0, damping)
+    return after, barrier, damping, share
+
+
+def _at_time(problem: Problem, t: Array) -> Problem:
+    """Problem whose first state is at a time."""
+    return eqx.tree_at(lambda x: x.parts[0].clock.start, problem, t)
+
+
+def _from_state(problem: Problem, search: Search, state: State) -> Derivatives:
+    """Derivatives with a measured state as the start."""
+    derived, at = search.look.derived, search.look.at
+    part, first = problem.parts[0], at.stretches[0].chunks[0].first
+    measured = Node(state, search.held)
+    gap = nodes.coordinates(part.system(at.p), first, derived.firsts[0], measured)
+    return derived._replace(start=_given(gap))
+
+
+def _given(gap: Array) -> Map:
+    """Map to the first node, which nothing precedes."""
+    nothing = gap[:0]
+    return Map(jnp.zeros((gap.shape[0], 0), gap.dtype), gap, nothing, nothing[:, None][:, :0])
+
+
+def _first_input(problem: Problem, state: State, search: Search) -> Array:
+    """The inputs of the first step (m,) that are free."""
+    at, part = search.look.at, problem.parts[0]
+    derived = _from_state(problem, search, state)
+    x, shared, right = first_change(
+        problem, at, derived, search.swept, search.barrier, search.damping
+    )
+    planned = at.stretches[0].chunks[0].u[0]
+    gains = search.swept.policies[0][0].gains[0]
+    u = jnp.clip(planned + matvec(gains, jnp.concatenate([x, shared])), part.lower, part.upper)
+    return jnp.where(right, u, planned)
+
+
+def _shift(part: Part, at: Point) -> Point:
+    """Point of the next sample: a step less at the start, the last one again at the end."""
+    (stretch,) = at.stretches
+    (chunk,) = stretch.chunks
+    k = chunk.k[-1] + 1
+    t, dt = part.moment(k, at.p)
+    last = part.after(t, dt, chunk.last(), chunk.u[-1], at.p)
+
+    def later(rows: Array) -> Array:
+        return jnp.concatenate([rows[1:], rows[-1:]])
+
+    def node(rows: Array, end: Array) -> Array:
+        return jnp.concatenate([rows[1:], end[None]])
+
+    same = {name: later(getattr(chunk, name)) for name in _ROWS}
+    first = jax.tree.map(lambda rows: rows[0], chunk.after)
+    chunk = chunk._replace(first=first, after=jax.tree.map(node, chunk.after, last), **same)
+    stretch = stretch._replace(chunks=(chunk,), costate=at.stretches[0].chunks[0].costates[0])
+    return at._replace(stretches=(stretch,))
+
+
+def _plan(
+    problem: Problem,
+    t: Array,
+    at: Point,
+    barrier: Array,
+    damping: Array,
+    share: Array,
+    held: Array,
+) -> Plan:
+    """Plan of a point, with its steps eliminated."""
+    problem = _at_time(problem, t)
+    (part,), (stretch,) = problem.parts, at.stretches
+    (chunk,) = stretch.chunks
+    at = at._replace(stretches=(stretch._replace(chunks=(_recentre(part, chunk, barrier),)),))
+    derived = derive(dataclasses.replace(problem, given=chunk.first.state), at)
+    derived = derived._replace(start=_given(0.0 * derived.expansions[0][0].gaps[0]))
+    here = Look(at, derived, *errors(problem, at, derived))
+    swept = sweep(problem, at, derived, here.units, barrier, damping)
+    found = here.found
+    return Plan(
+        t=t,
+        states=jax.tree.map(
+            lambda one, rows: jnp.concatenate([one[None], rows]),
+            chunk.first.state, chunk.after.state,
+        ),
+        inputs=jax.vmap(part.inputs)(chunk.u),
+        gains=_gains(part, derived, swept),
+        cost=found.cost,
+        violation=found.violation,
+        part=share,
+        search=Search(here, swept, barrier, damping, held),
+    )  # fmt: skip
+
+
+def _gains(part: Part, derived: Derivatives, swept: Sweep) -> Array:
+    """Gains (steps, nu, n) by all local coordinates of the nodes before the steps."""
+    (expansion,) = derived.expansions[0]
+    gains = swept.policies[0][0].gains[:, :, : expansion.gaps.shape[1]]
+    first = derived.firsts[0]
+    if first is not None:
+        inverses = [first.inverse[None], expansion.charts.inverse[:-1]]
+        gains = gains @ jnp.concatenate(inverses)
+    return part.placement @ gains
+
+
+def _recentre(part: Part, chunk: Chunk, barrier: Array) -> Chunk:
+    """Chunk whose multipliers of limits and path are near what the barrier says.
+
+    A multiplier far below it lets the next step run into its limit at once.
+    """
+    below, above = distances(part, chunk)
+
+    def near(multipliers: Array, distance: Array) -> Array:
+        expected = barrier / distance
+        kept = jnp.clip(multipliers, expected / _NEAR, expected * _NEAR)
+        return jnp.where(multipliers > 0.0, kept, multipliers)
+
+    return chunk._replace(
+        low=near(chunk.low, below), high=near(chunk.high, above),
+        pulls=near(chunk.pulls, chunk.slacks),
+    )  # fmt: skip
+
+
+@waits.announce("the model predictive control")
+def mpc(
+    problem: Phase, state: State, *, guess: Any = None, iterations: int = 1
+) -> tuple[Controller, Plan]:
+    """A controller that improves its plan of the steps ahead at each measured state.
+
+    Each call is the same compiled program, warm-started with the plan of the call before: Newton
+    iterations of `solve` with Gauss-Newton Hessians (curvatures of the costs alone), its barriers,
+    and a line search by steps side by side. Calls follow each other by the length of a step.
+
+    **Arguments:**
+
+    - `problem`: a `Phase` of one system, with a fixed duration, the horizon: for example 20 steps
+      in 1 s for a call every 0.05 s. The time of its functions is that of the plan, `Plan.t`.
+    - `state`: the `State` at which the first plan starts, at time 0.
+    - `guess`: a `Guess`, or the `Optimum` that `solve` finds for the problem.
+    - `iterations`: of each call, one or more. More bring the plan nearer to the optimum.
+
+    **Returns** a `Controller` and the first `Plan`:
+
+        u, plan = controller(state, plan)
+
+    gives the inputs (nu,) at a measured state, to be held until the next call, and the plan for it.
+    Both are arrays: `jax.vmap` makes controllers of a batch, `jax.lax.scan` closed loops.
+    `controller.feedback(state, plan)` gives `u` at once, `controller.prepare(state, plan)` the
+    next plan afterwards; together they are a call with one iteration.
+
+    A plan that is not optimal shows by its `violation` and `part` alone. Inputs keep their limits
+    always, other conditions as far as the plan has converged. Raises `ValueError` for what `solve`
+    refuses, and for free durations and systems of parameters. Source: Diehl, Bock and Schlöder, A
+    real-time iteration scheme, SIAM J. Control Optim. 43 (2005).
+    """
+    checks.positive_integer("mpc(iterations=)", iterations, "iterations of each call")
+    phases = [problem]
+    arguments.check_phases(phases)
+    if problem.is_free or not isinstance(problem.system, AbstractSystem):
+        raise ValueError(
+            "control.mpc: its phase has a free duration or a system of parameters; give duration= "
+            "as one number of seconds and the system itself, and what control.solve found for both."
+        )
+    checks.one_precision([("state", state), ("system", problem.system)])
+    given = arguments.guesses_of(guess, phases, is_alone=True)
+    dtype = state.q.dtype
+    layout, p, limits = arguments.parameters_of(phases, given, None, None, dtype)
+    start = arguments.start_of(state, layout, p)
+    (part,) = arguments.parts_of(phases, given, layout, p)
+    part = dataclasses.replace(part, second_order=False, has_past=True)
+    parts, unknowns, given = beginning.stretches(phases, [part], (), given, start, p, problem.steps)
+    whole = snapshots.freeze(Problem(tuple(parts), (), start, None, None, False, limits))
+    at = beginning.first_point(whole, unknowns, start, p, given)
+    at, barrier = beginning.with_slacks(whole, at, given)
+    (chunk,) = at.stretches[0].chunks
+    held = chunk.u[0] if part.has_rates else chunk.u[0, :0]
+    fixed = _Fixed(whole)
+    plan = _first_plan(fixed, fixed.arrays, at, barrier, held)
+    return Controller(whole, iterations), plan
