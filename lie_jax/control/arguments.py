@@ -1,5 +1,6 @@
 """Arguments of `solve`, checked, as parts of a problem."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -116,10 +117,12 @@ def parameters_of(
     """Layout of p, its start, and its limits: free durations first."""
     free = [(phase, one) for phase, one in zip(phases, given, strict=True) if phase.is_free]
     lower, upper, start = [], [], []
+    xp = guesses.library(phases, given, parameters, limits)
     for phase, one in free:
-        shortest, longest = (float(x) for x in phase.duration)
-        middle = 0.5 * (shortest + longest) if np.isfinite(longest) else max(1.0, 2.0 * shortest)
-        start.append(middle if one.duration is None else float(one.duration))
+        shortest, longest = phase.duration
+        between, far = 0.5 * (shortest + longest), xp.maximum(1.0, 2.0 * shortest)
+        middle = xp.where(xp.isfinite(longest), between, far)
+        start.append(middle if one.duration is None else one.duration)
         lower.append(shortest)
         upper.append(longest)
     if parameters is not None:
@@ -138,17 +141,19 @@ def parameters_of(
                     f"parameters, {structure}; one is {other}."
                 )
             values = [
-                np.broadcast_to(np.asarray(x), s) for x, s in zip(values, shapes, strict=True)
+                xp.broadcast_to(xp.asarray(x), s) for x, s in zip(values, shapes, strict=True)
             ]
-        table.extend(np.concatenate([np.ravel(x) for x in values]) if values else [])
-    start.extend(np.concatenate([np.ravel(x) for x in leaves]) if leaves else [])
-    low, high = np.asarray(lower, float), np.asarray(upper, float)
-    if not np.all(low < high):
+        table.extend(values)
+    vectors = (
+        [xp.ravel(xp.asarray(x, float)) for x in rows] for rows in (lower, upper, [*start, *leaves])
+    )
+    low, high, begin = (xp.concatenate([np.zeros(0), *rows]) for rows in vectors)
+    if not checks.has_tracers(low, high) and not np.all(low < high):
         raise ValueError(
             "solve(parameter_limits=): every lower limit must be below the upper one: look for a "
             "wrong sign, leave a number that is fixed out of parameters."
         )
-    p = guesses.inside(np.asarray(start, float), low, high)
+    p = guesses.inside(begin, low, high)
     layout = Layout(len(free), () if parameters is None else (structure,), shapes)
     return layout, jnp.asarray(p, dtype), Limits(jnp.asarray(low, dtype), jnp.asarray(high, dtype))
 
@@ -166,24 +171,35 @@ def start_of(state: Any, layout: Layout, p: Array) -> State:
     return start
 
 
-def parts_of(phases: list[Phase], given: list[Guess], layout: Layout, p: Array) -> list[Part]:
-    """Phases as the search reads them, before the freedom of their constraints is known."""
+def parts_of(
+    phases: list[Phase],
+    given: list[Guess],
+    layout: Layout,
+    p: Array,
+    known: Sequence[Part | None] | None = None,
+) -> list[Part]:
+    """Phases as the search reads them, before the freedom of their constraints is known, or with
+    what may not depend on traced numbers from `known` parts.
+    """
     dtype, size = p.dtype, len(p)
     start, row = 0.0, np.zeros(size)
     result, number = [], 0
-    for phase, one in zip(phases, given, strict=True):
+    like = [None] * len(phases) if known is None else known
+    for phase, one, other in zip(phases, given, like, strict=True):
         own = np.zeros(size)
         if phase.is_free:
             own[number], number, fixed = 1.0, number + 1, 0.0
         else:
-            fixed = float(phase.duration)
+            fixed = phase.duration
         clock = Clock(*(jnp.asarray(x, dtype) for x in (start, row, fixed, own)))
         start, row = start + fixed, row + own
-        result.append(_part(phase, one, clock, layout, p))
+        result.append(_part(phase, one, clock, layout, p, other))
     return result
 
 
-def _part(phase: Phase, guess: Guess, clock: Clock, layout: Layout, p: Array) -> Part:
+def _part(
+    phase: Phase, guess: Guess, clock: Clock, layout: Layout, p: Array, known: Part | None
+) -> Part:
     dtype = p.dtype
     is_given = isinstance(phase.system, AbstractSystem)
     system = phase.system if is_given else phase.system(*layout.read(p))
@@ -203,14 +219,16 @@ def _part(phase: Phase, guess: Guess, clock: Clock, layout: Layout, p: Array) ->
         raise ValueError(
             f"solve(guess=): inputs have {nu} columns, and the system reads {system.nu} inputs."
         )
-    lower, upper = (np.asarray(x) for x in bounds("Phase(limits=)", phase.limits, nu, dtype))
-    free = np.flatnonzero(lower < upper)
+    lower, upper = bounds("Phase(limits=)", phase.limits, nu, dtype)
+    free = _where(lower < upper) if known is None else np.asarray(known.free, int)
     placement = np.zeros((nu, len(free)))
     placement[free, np.arange(len(free))] = 1.0
-    slow, fast = (np.asarray(x)[free] for x in bounds("Phase(rates=)", phase.rates, nu, dtype))
-    rows = [tuple(np.flatnonzero(np.isfinite(x)).tolist()) for x in (slow, fast)]
+    slow, fast = (x[free] for x in bounds("Phase(rates=)", phase.rates, nu, dtype))
+    rows = [_where(jnp.isfinite(x)) for x in (slow, fast)]
+    if known is not None:
+        rows = [np.asarray(x, int) for x in (known.lower_rows, known.upper_rows)]
 
-    def array(x: np.ndarray) -> Array:
+    def array(x: Any) -> Array:
         return jnp.asarray(x, dtype)
 
     return Part(
@@ -223,19 +241,25 @@ def _part(phase: Phase, guess: Guess, clock: Clock, layout: Layout, p: Array) ->
         clock=clock,
         count=jnp.asarray(phase.steps),
         layout=layout,
-        fixed=array(np.where(lower < upper, 0.0, lower)),
+        fixed=array(jnp.where(lower < upper, 0.0, lower)),
         placement=array(placement),
         lower=array(lower[free]),
         upper=array(upper[free]),
-        lower_rate=array(slow[list(rows[0])]),
-        upper_rate=array(fast[list(rows[1])]),
-        lower_rows=rows[0],
-        upper_rows=rows[1],
-        freedom=None,
+        lower_rate=array(slow[rows[0]]),
+        upper_rate=array(fast[rows[1]]),
+        free=tuple(free.tolist()),
+        lower_rows=tuple(rows[0].tolist()),
+        upper_rows=tuple(rows[1].tolist()),
+        freedom=None if known is None else known.freedom,
         by_time=phase.is_free and phase.running is None,
-        second_order=True,
+        curvature="all",
         has_past=False,
     )
+
+
+def _where(true: Array) -> np.ndarray:
+    """Places of what is true: all of them where JAX traces, which may not depend on numbers."""
+    return np.arange(len(true)) if checks.has_tracers(true) else np.flatnonzero(true)
 
 
 def check_functions(phase: Phase, part: Part, state: State, p: Array) -> None:

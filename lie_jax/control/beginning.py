@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from lie_jax import checks
 from lie_jax.control import arguments, ends
 from lie_jax.control import guess as guesses
 from lie_jax.control.guess import Guess
@@ -31,7 +32,7 @@ def stretches(
     given: list[Guess],
     start: State,
     p: Array,
-    size: int = guesses.CHUNK,
+    size: int | None = None,
 ) -> tuple[list[Part], list[Stretch], list[Guess]]:
     """Parts with the freedom of their constraints, and unknowns, one phase after the other: each
     starts where the one before ends, unless its states are guessed. Guesses are without multipliers
@@ -52,7 +53,11 @@ def stretches(
         if not guesses.fits(part, one.multipliers, first, p, paths):
             cold = [Guess(x.inputs, x.states, x.duration) for x in given]
             return stretches(phases, parts, changes, cold, start, p, size)
-        unknowns.append(guesses.stretch(part, phase.steps, one, first, p, paths, barrier, size))
+        # One program for all lengths, or where JAX traces the steps as one.
+        count = guesses.CHUNK if not checks.has_tracers(part, first, one, p) else phase.steps
+        unknowns.append(
+            guesses.stretch(part, phase.steps, one, first, p, paths, barrier, size or count)
+        )
         found.append(part)
         if j < len(changes):
             last = unknowns[-1].last().state
@@ -72,7 +77,7 @@ def first_point(
         shape = jax.eval_shape(problem.begin, state.q, state.v, *read)
         begin = jnp.zeros(int(np.prod(shape.shape)), p.dtype)
     period = jnp.zeros_like(unknowns[0].costate) if problem.periodic else None
-    known = guesses.parameters(np.asarray(p), problem.limits, _barrier(given))
+    known = guesses.parameters(p, problem.limits, _barrier(given))
     return Point(tuple(unknowns), known, begin, period)
 
 

@@ -92,7 +92,7 @@ def at_last(
         return jnp.concatenate([values, cycle.coordinates(Node(image, cycle.first.held), q)])
 
     pulls = multipliers if cycle is None else jnp.concatenate([multipliers, cycle.along()])
-    pulls = pulls if part.second_order else None
+    pulls = pulls if part.curvature == "all" else None
     return _expand(conditions, cost, jnp.zeros(r + p.shape[0], p.dtype), pulls)
 
 
@@ -205,15 +205,16 @@ def _size(part: Part, node: Node) -> int:
 
 def _expand(conditions: Callable, cost: Callable, z: Array, multipliers: Array | None) -> Ending:
     """Derivatives, without the curvature of the conditions where there are no multipliers."""
-
-    def gradient(z):
-        values, jacobian = value_and_jacobian(conditions, z)
-        return jnp.sum(jacobian * multipliers[:, None], axis=0), (values, jacobian)
-
     value, slope = value_and_jacobian(cost, z)
     hessian = jax.jacfwd(jax.jacfwd(cost))(z)
     if multipliers is None:
         return Ending(value, slope, hessian, *value_and_jacobian(conditions, z))
+    pulls = multipliers[:, None]
+
+    def gradient(z):
+        values, jacobian = value_and_jacobian(conditions, z)
+        return jnp.sum(jacobian * pulls, axis=0), (values, jacobian)
+
     curvature, (values, jacobian) = jax.jacfwd(gradient, has_aux=True)(z)
     return Ending(value, slope, hessian + curvature, values, jacobian)
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from lie_jax import checks
 from lie_jax.control import nodes
 from lie_jax.control.nodes import Node
 from lie_jax.control.parts import Part
@@ -56,31 +57,38 @@ class Guess(eqx.Module):
     multipliers: Multipliers | None = None
 
 
-def inside(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def library(*values: Any) -> Any:
+    """NumPy, which compiles nothing for another number of steps; for tracers jax.numpy."""
+    return jnp if checks.has_tracers(values) else np
+
+
+def inside(x: Any, lower: Any, upper: Any) -> Any:
     """Numbers within limits by a margin."""
-    width = np.where(np.isfinite(upper - lower), upper - lower, np.inf)
+    xp = library(x, lower, upper)
+    width = xp.where(xp.isfinite(upper - lower), upper - lower, np.inf)
 
-    def margin(limit: np.ndarray) -> np.ndarray:
-        finite = np.where(np.isfinite(limit), limit, 0.0)
-        return np.minimum(_MARGIN * np.maximum(1.0, np.abs(finite)), _MARGIN * width)
+    def margin(limit: Any) -> Any:
+        finite = xp.where(xp.isfinite(limit), limit, 0.0)
+        return xp.minimum(_MARGIN * xp.maximum(1.0, xp.abs(finite)), _MARGIN * width)
 
-    low = np.where(np.isfinite(lower), lower + margin(lower), lower)
-    return np.clip(x, low, np.where(np.isfinite(upper), upper - margin(upper), upper))
+    low = xp.where(xp.isfinite(lower), lower + margin(lower), lower)
+    return xp.clip(x, low, xp.where(xp.isfinite(upper), upper - margin(upper), upper))
 
 
-def parameters(p: np.ndarray, limits: Limits, barrier: float) -> Parameters:
+def parameters(p: Array, limits: Limits, barrier: float) -> Parameters:
     """Parameters with the multipliers that a barrier gives their limits."""
-    below, above, has_low, has_high = (
-        np.asarray(x) for x in _distances(np.asarray(limits.lower), np.asarray(limits.upper), p)
-    )
-    low, high = np.where(has_low, barrier / below, 0.0), np.where(has_high, barrier / above, 0.0)
+    xp = library(p, limits)
+    lower, upper, p = (xp.asarray(x) for x in (limits.lower, limits.upper, p))
+    below, above, has_low, has_high = _distances(lower, upper, p)
+    low, high = xp.where(has_low, barrier / below, 0.0), xp.where(has_high, barrier / above, 0.0)
     return Parameters(*(jnp.asarray(x, limits.lower.dtype) for x in (p, low, high)))
 
 
-def _distances(lower: np.ndarray, upper: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    has_low, has_high = np.isfinite(lower), np.isfinite(upper)
-    below = np.where(has_low, x - np.where(has_low, lower, 0.0), 1.0)
-    return below, np.where(has_high, np.where(has_high, upper, 0.0) - x, 1.0), has_low, has_high
+def _distances(lower: Any, upper: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    xp = library(lower, upper, x)
+    has_low, has_high = xp.isfinite(lower), xp.isfinite(upper)
+    below = xp.where(has_low, x - xp.where(has_low, lower, 0.0), 1.0)
+    return below, xp.where(has_high, xp.where(has_high, upper, 0.0) - x, 1.0), has_low, has_high
 
 
 def fits(part: Part, multipliers: Multipliers | None, first: State, p: Array, paths: int) -> bool:
@@ -110,21 +118,26 @@ def stretch(
     """Unknowns of a phase, in chunks of a size, before slacks and multipliers of the path are
     known.
     """
-    dtype = np.dtype(p.dtype)
-    lower, upper = np.asarray(part.lower), np.asarray(part.upper)
-    m, free = len(lower), np.nonzero(np.asarray(part.placement).T)[1]
-    u = np.zeros((steps, m)) if guess.inputs is None else np.asarray(guess.inputs)[:, free]
+    dtype, xp = np.dtype(p.dtype), library(part, guess, first, p)
+    lower, upper = xp.asarray(part.lower), xp.asarray(part.upper)
+    m = len(lower)
+    u = (
+        np.zeros((steps, m))
+        if guess.inputs is None
+        else xp.asarray(guess.inputs)[:, np.asarray(part.free, int)]
+    )
     u = inside(u, lower[None], upper[None])
     below, above, has_low, has_high = _distances(lower[None], upper[None], u)
-    low, high = np.where(has_low, barrier / below, 0.0), np.where(has_high, barrier / above, 0.0)
+    low, high = xp.where(has_low, barrier / below, 0.0), xp.where(has_high, barrier / above, 0.0)
     known = guess.multipliers
     if known is not None:
-        low = np.where(has_low, np.maximum(known.lower, barrier / below * 1e-3), 0.0)
-        high = np.where(has_high, np.maximum(known.upper, barrier / above * 1e-3), 0.0)
+        low = xp.where(has_low, xp.maximum(known.lower, barrier / below * 1e-3), 0.0)
+        high = xp.where(has_high, xp.maximum(known.upper, barrier / above * 1e-3), 0.0)
     node = Node(first, jnp.zeros(m if part.has_rates else 0, dtype))
     n = 2 * first.v.shape[0] + node.held.shape[0]
 
-    def rows(table: np.ndarray, numbers: np.ndarray) -> Array:
+    def rows(table: Any, numbers: np.ndarray) -> Array:
+        table = xp.asarray(table)
         return jnp.asarray(table[np.minimum(numbers, len(table) - 1)], dtype)
 
     chunks = []
@@ -137,14 +150,11 @@ def stretch(
             after = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), node.state)
         else:
             table = guess.states
-            after = State(rows(np.asarray(table.q), k + 1), rows(np.asarray(table.v), k + 1))
+            after = State(rows(table.q, k + 1), rows(table.v, k + 1))
         costates = jnp.zeros((size, n), dtype)
         pulls = jnp.zeros((size, paths), dtype)
         if known is not None:
-            costates, pulls = (
-                rows(np.asarray(known.costates), k + 1),
-                rows(np.asarray(known.path), k),
-            )
+            costates, pulls = rows(known.costates, k + 1), rows(known.path, k)
         chunk = Chunk(
             jnp.asarray(k), jnp.asarray(real), node, Node(after, held), inputs,
             jnp.ones((size, paths), dtype), costates, rows(low, k), rows(high, k), pulls,
@@ -182,4 +192,12 @@ def state_at(states: State, row: int, dtype: Any) -> State:
 def freedom_of(part: Part, state: State, p: Array) -> nodes.Freedom | None:
     """Directions that the constraints of a phase leave, None without constraints."""
     system = part.system(p)
-    return nodes.freedom(system, state) if system.nc else None
+    if not system.nc:
+        return None
+    if checks.has_tracers(system, state):
+        raise ValueError(
+            "control.solve: how many directions constraints leave is found from numbers, which "
+            "jax.jit and jax.vmap hide; call it outside of them (in jax.grad it may be), or take "
+            "joint coordinates, lie_jax.Minimal(), of a mechanism without loops."
+        )
+    return nodes.freedom(system, state)

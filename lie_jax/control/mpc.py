@@ -152,7 +152,8 @@ def _iterate(
     problem = fixed.problem(arrays)
 
     def improve(_, plan):
-        return _plan(problem, plan.t, *_improve(problem, state, plan), plan.search.held)
+        at, *numbers = _improve(problem, state, plan)
+        return _plan(problem, plan.t, at, *numbers, plan.search.held)
 
     plan = jax.lax.fori_loop(0, count - 1, improve, plan)
     return _feed_and_prepare(fixed, arrays, state, plan)
@@ -301,7 +302,7 @@ def _gains(part: Part, derived: Derivatives, swept: Sweep) -> Array:
     (expansion,) = derived.expansions[0]
     gains = swept.policies[0][0].gains[:, :, : expansion.gaps.shape[1]]
     first = derived.firsts[0]
-    if first is not None:
+    if first is not None and expansion.charts is not None:
         inverses = [first.inverse[None], expansion.charts.inverse[:-1]]
         gains = gains @ jnp.concatenate(inverses)
     return part.placement @ gains
@@ -371,7 +372,7 @@ def mpc(
     layout, p, limits = arguments.parameters_of(phases, given, None, None, dtype)
     start = arguments.start_of(state, layout, p)
     (part,) = arguments.parts_of(phases, given, layout, p)
-    part = dataclasses.replace(part, second_order=False, has_past=True)
+    part = dataclasses.replace(part, curvature="costs", has_past=True)
     parts, unknowns, given = beginning.stretches(phases, [part], (), given, start, p, problem.steps)
     whole = snapshots.freeze(Problem(tuple(parts), (), start, None, None, False, limits))
     at = beginning.first_point(whole, unknowns, start, p, given)

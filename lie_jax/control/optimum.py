@@ -8,12 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from lie_jax.control.guess import Multipliers
+from lie_jax.control.ends import end_cost
+from lie_jax.control.guess import Multipliers, library
 from lie_jax.control.newton import step
 from lie_jax.control.parts import Layout
 from lie_jax.control.phase import Phase
-from lie_jax.control.points import Problem
+from lie_jax.control.points import Point, Problem
 from lie_jax.control.search import Search
+from lie_jax.control.transcription import costs
+from lie_jax.numerics import rules
 from lie_jax.systems.system import State
 
 
@@ -51,47 +54,56 @@ class Optimum(eqx.Module):
     converged: Bool[Array, ""]
 
 
-def collect(problem: Problem, phases: list[Phase], found: Search, layout: Layout) -> Optimum:
-    """Results where a search ended, with lists of those of the phases."""
-    at, derived = found.look.at, found.look.derived
+def collect(
+    problem: Problem, phases: list[Phase], found: Search, at: Point, layout: Layout
+) -> Optimum:
+    """Results of a search at its end, a point that has the derivatives of the optimum where JAX
+    traces it, with lists of those of the phases.
+    """
+    derived, xp = found.look.derived, library(problem, found, at)
     zero = jnp.zeros_like(found.barrier)
-    last = step(problem, at, derived, found.look.units, found.barrier, zero)
+    last = rules.stop_gradient(
+        step(problem, found.look.at, derived, found.look.units, found.barrier, zero).gains
+    )
     columns: list[list[Any]] = [[] for _ in range(6)]
     for j, (phase, part, stretch) in enumerate(
         zip(phases, problem.parts, at.stretches, strict=True)
     ):
         chunks, count = stretch.chunks, phase.steps
 
-        def rows(tables: Sequence[Any], count: int = count) -> Array:
-            return jnp.asarray(np.concatenate([np.asarray(x) for x in tables])[:count])
+        def rows(tables: Sequence[Any], count: int = count) -> Any:
+            return xp.concatenate([xp.asarray(x) for x in tables])[:count]
 
         def nodes_of(first: Array, tables: Sequence[Any], count: int = count) -> Array:
-            return rows([np.asarray(first)[None], *tables], count + 1)
+            return jnp.asarray(rows([xp.asarray(first)[None], *tables], count + 1))
 
         first = chunks[0].first.state
         states = State(
             nodes_of(first.q, [x.after.state.q for x in chunks]),
             nodes_of(first.v, [x.after.state.v for x in chunks]),
         )
-        placement = np.asarray(part.placement)
-        inputs = np.asarray(part.fixed) + np.asarray(rows([x.u for x in chunks])) @ placement.T
+        placement = xp.asarray(part.placement)
+        inputs = xp.asarray(part.fixed)[None] + rows([x.u for x in chunks]) @ placement.T
         multipliers = Multipliers(
             nodes_of(stretch.costate, [x.costates for x in chunks]), stretch.ends,
-            *(rows([getattr(x, name) for x in chunks]) for name in ("pulls", "low", "high")),
+            *(
+                jnp.asarray(rows([getattr(x, name) for x in chunks]))
+                for name in ("pulls", "low", "high")
+            ),
         )  # fmt: skip
         start, duration = part.clock.start_at(at.p), part.clock.duration_at(at.p)
-        times = float(start) + float(duration) * np.linspace(0.0, 1.0, count + 1)
-        gains = placement @ _gains(derived, last.gains[j], j, count)
+        times = xp.asarray(start) + xp.asarray(duration) * np.linspace(0.0, 1.0, count + 1)
+        gains = placement @ _gains(derived, last[j], j, count, xp)
         times = jnp.asarray(times, at.p.dtype)
         values = states, jnp.asarray(inputs), duration, times, jnp.asarray(gains), multipliers
         for column, value in zip(columns, values, strict=True):
             column.append(value)
-    end = int(found.iterations)
-    history = np.asarray(found.history)[: end + 1]
-    numbers = (jnp.asarray(x) for x in history[end])
+    history, end = xp.asarray(found.history), found.iterations
+    if xp is np:
+        history = history[: int(end) + 1]
+    cost, norm, violation = (jnp.asarray(x) for x in history[xp.asarray(end)])
     read = layout.read(at.p)
     states, inputs, durations, times, gains, multipliers = columns
-    cost, norm, violation = numbers
     return Optimum(
         states=states,
         inputs=inputs,
@@ -100,28 +112,43 @@ def collect(problem: Problem, phases: list[Phase], found: Search, layout: Layout
         gains=gains,
         multipliers=multipliers,
         parameters=read[0] if read else None,
-        cost=cost,
+        cost=cost if xp is np else _with_derivative(cost, problem, at),
         gradient_norm=norm,
         violation=violation,
-        iterations=found.iterations,
+        iterations=end,
         history=jnp.asarray(history),
         converged=found.converged,
     )
 
 
-def _gains(derived: Any, gains: Sequence[Array], phase: int, count: int) -> np.ndarray:
+def _with_derivative(cost: Array, problem: Problem, at: Point) -> Array:
+    """The cost, differentiated as that of the point."""
+
+    def total(problem_and_point):
+        problem, at = problem_and_point
+        result = jnp.zeros_like(cost)
+        for part, stretch in zip(problem.parts, at.stretches, strict=True):
+            for chunk in stretch.chunks:
+                result = result + jnp.sum(costs(part.of_steps, chunk, at.p))
+            result = result + end_cost(part, stretch.last().state, at.p)
+        return result
+
+    return rules.value_as(cost, total, (problem, at))
+
+
+def _gains(derived: Any, gains: Sequence[Array], phase: int, count: int, xp: Any) -> Any:
     """Gains (steps, m, n) by all local coordinates of the nodes before the steps."""
     expansions = derived.expansions[phase]
     r = expansions[0].gaps.shape[1]
-    table = np.concatenate([np.asarray(x)[:, :, :r] for x in gains])[:count]
+    table = xp.concatenate([xp.asarray(x)[:, :, :r] for x in gains])[:count]
     first = derived.firsts[phase]
     if first is None:
         return table
     inverses = [
-        np.asarray(first.inverse)[None],
-        *(np.asarray(x.charts.inverse) for x in expansions),
+        xp.asarray(first.inverse)[None],
+        *(xp.asarray(x.charts.inverse) for x in expansions),
     ]
-    return table @ np.concatenate(inverses)[:count]
+    return table @ xp.concatenate(inverses)[:count]
 
 
 def alone(result: Optimum) -> Optimum:

@@ -78,14 +78,16 @@ class Part(eqx.Module):
     upper: Float[Array, " m"]
     lower_rate: Float[Array, " slower"]
     upper_rate: Float[Array, " faster"]
+    # Which inputs are free.
+    free: tuple[int, ...] = eqx.field(static=True)
     # Rows of u whose rates have a lower limit, and an upper one.
     lower_rows: tuple[int, ...] = eqx.field(static=True)
     upper_rows: tuple[int, ...] = eqx.field(static=True)
     freedom: Freedom | None = eqx.field(static=True)
     # Whether the duration is the cost.
     by_time: bool = eqx.field(static=True)
-    # Whether Hessians hold the curvature of steps and conditions, or that of the costs alone.
-    second_order: bool = eqx.field(static=True)
+    # What Hessians hold: the curvature of "all", of "costs" alone, or of "nothing".
+    curvature: str = eqx.field(static=True)
     # Whether a step precedes the first one, whose inputs its node holds.
     has_past: bool = eqx.field(static=True)
 
@@ -145,7 +147,9 @@ class Part(eqx.Module):
             slower = jnp.stack([rate[i] for i in self.lower_rows]) if self.lower_rows else rate[:0]
             values = jnp.concatenate([faster - self.upper_rate, self.lower_rate - slower])
             is_first = (k == 0) & (not self.has_past)
-            parts.append(jnp.where(is_first, -jnp.ones_like(values), values))
+            # A limit that is traced may be infinite.
+            is_none = is_first | (values == -jnp.inf)
+            parts.append(jnp.where(is_none, -jnp.ones_like(values), values))
         return jnp.concatenate(parts) if parts else jnp.zeros(0, p.dtype)
 
     def final_cost(self, state: State, p: Array) -> Float[Array, ""]:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax import checks
 from lie_jax.control.errors import Errors, errors
 from lie_jax.control.newton import Step, go, step
 from lie_jax.control.points import Derivatives, Point, Problem, derive
@@ -58,10 +59,12 @@ class Search(NamedTuple):
     done: Bool[Array, ""]
 
 
-def repeat(condition: Callable, body: Callable, carry: Any) -> Any:
-    """End of a loop in Python over the programs of the parts, which are compiled once for all
-    numbers of steps.
+def repeat(is_traced: bool, condition: Callable, body: Callable, carry: Any) -> Any:
+    """End of a loop: in Python over the programs of the parts, which are compiled once for all
+    numbers of steps; where JAX traces the search, in one program.
     """
+    if is_traced:
+        return jax.lax.while_loop(condition, body, carry)
     while bool(condition(carry)):
         carry = body(carry)
     return carry
@@ -156,16 +159,25 @@ def _accept(
     return finite & alone & passes, expects & falls
 
 
-def advance(problem: Problem, rules: Rules, search: Search) -> Search:
-    """One iteration: verdict, Newton's step, line search."""
-    at, derived, found, _ = search.look
-    converged, barrier, row, done = _judge(found, search.barrier, search.iterations, rules)
+def _see(rules: Rules, search: Search) -> Search:
+    """Verdict on the point: whether the search has converged or ends, and the next barrier."""
+    converged, barrier, row, done = _judge(
+        search.look.found, search.barrier, search.iterations, rules
+    )
     history = _write(search.history, search.iterations, row)
-    search = search._replace(history=history, converged=converged, done=done)
-    if bool(done):
-        return search
-    moved, damping = _step_of_right_inertia(problem, search.look, barrier, search.damping)
     refused = _begin_filter(search.refused, barrier < search.barrier)
+    return search._replace(
+        barrier=jnp.where(done, search.barrier, barrier), refused=refused, history=history,
+        converged=converged, done=done,
+    )  # fmt: skip
+
+
+def _advance(is_traced: bool, problem: Problem, search: Search) -> Search:
+    """Newton's step and line search."""
+    (at, derived, found, _), barrier, refused = search.look, search.barrier, search.refused
+    moved, damping = _step_of_right_inertia(
+        is_traced, problem, search.look, barrier, search.damping
+    )
     zero = jnp.zeros((), bool)
 
     def attempt(trial):
@@ -177,15 +189,15 @@ def advance(problem: Problem, rules: Rules, search: Search) -> Search:
         return _Trial(there, part, taken, falls, trial.trials + 1)
 
     trial = repeat(
+        is_traced,
         lambda trial: ~trial.accepted & (trial.trials < _HALVINGS),
         attempt,
         _Trial(search.look, moved.bounds.primal, zero, zero, jnp.zeros((), jnp.int32)),
     )
     refused, damping = _learn(refused, found, barrier, trial.accepted, trial.cost_falls, damping)
     return search._replace(
-        look=trial.look, barrier=barrier, damping=damping, refused=refused,
-        iterations=search.iterations + 1,
-    )  # fmt: skip
+        look=trial.look, damping=damping, refused=refused, iterations=search.iterations + 1
+    )
 
 
 @eqx.filter_jit
@@ -222,7 +234,7 @@ def _learn(
 
 
 def _step_of_right_inertia(
-    problem: Problem, look: Look, barrier: Array, last: Array
+    is_traced: bool, problem: Problem, look: Look, barrier: Array, last: Array
 ) -> tuple[Step, Array]:
     """Newton's step with the least damping that gives it the inertia of a minimum."""
     at, derived, _, units = look
@@ -240,7 +252,7 @@ def _step_of_right_inertia(
 
     zero = jnp.zeros_like(barrier)
     first = attempt((None, zero, jnp.zeros((), jnp.int32)))
-    found, damping, _ = repeat(wrong, more, first)
+    found, damping, _ = repeat(is_traced, wrong, more, first)
     return found, damping
 
 
@@ -254,6 +266,7 @@ def run(problem: Problem, rules: Rules, start: Look, barrier: Array, iterations:
     """End of the search from a point."""
     dtype = barrier.dtype
     zero, no = jnp.zeros((), dtype), jnp.zeros((), bool)
+    is_traced = checks.has_tracers(problem, start)
     search = Search(
         look=start,
         barrier=barrier,
@@ -265,4 +278,9 @@ def run(problem: Problem, rules: Rules, start: Look, barrier: Array, iterations:
         converged=no,
         done=no,
     )
-    return repeat(lambda x: ~x.done, lambda x: advance(problem, rules, x), search)
+    return repeat(
+        is_traced,
+        lambda x: ~x.done,
+        lambda x: _see(rules, _advance(is_traced, problem, x)),
+        _see(rules, search),
+    )

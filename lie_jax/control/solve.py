@@ -1,19 +1,21 @@
 """Optimal control of phases by an interior-point method on the states and inputs of all steps."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from lie_jax import checks
-from lie_jax.control import arguments, beginning, optimum, search, verdict
+from lie_jax.control import arguments, beginning, optimum, search, sensitivity, verdict
 from lie_jax.control.guess import Guess
 from lie_jax.control.optimum import Optimum
+from lie_jax.control.parts import Layout, Part
 from lie_jax.control.phase import Phase
 from lie_jax.control.points import Point, Problem
 from lie_jax.control.search import Rules, Search
-from lie_jax.numerics import waits
+from lie_jax.numerics import rules, waits
 from lie_jax.systems.system import State
 from lie_jax.user_functions import snapshots
 
@@ -40,7 +42,7 @@ def solve(
     An interior-point method on the states and inputs of all steps: every node between steps is
     unknown and meets the end of the step before it at the optimum alone, so that unstable motions
     and guesses of states are welcome. Systems with constraints, closed loops too, keep their nodes
-    on them. Compiled once for all numbers of steps and iterations; not to be traced by JAX.
+    on them. Compiled once for all numbers of steps and iterations.
 
     **Arguments:**
 
@@ -70,45 +72,93 @@ def solve(
     """
     phases = list(problem) if isinstance(problem, Sequence) else [problem]
     arguments.check_phases(phases)
-    if checks.has_tracers(phases, state, parameters, guess):
-        raise ValueError(
-            "control.solve is not to be traced by JAX: call it outside of jax.jit, jax.vmap and "
-            "jax.grad, or take lie_jax.control.ilqr, which works in them."
-        )
-    if isinstance(state, State):
-        systems = [(f"system of phase {j}", phase.system) for j, phase in enumerate(phases)]
-        checks.one_precision([("state", state), *systems])
-    given = arguments.guesses_of(guess, phases, isinstance(problem, Phase))
-    changes = arguments.links_of(links, phases, parameters)
-    dtype = state.q.dtype if isinstance(state, State) else jnp.zeros(()).dtype
-    tolerance = _TOLERANCES[dtype.itemsize] if tolerance is None else tolerance
-    checks.positive("solve(tolerance=)", tolerance, "error of the conditions of an optimum")
     checks.positive_integer("solve(max_iterations=)", max_iterations, "steps of the search")
-    layout, p, limits = arguments.parameters_of(phases, given, parameters, parameter_limits, dtype)
-    start = arguments.start_of(state, layout, p)
-    parts = arguments.parts_of(phases, given, layout, p)
-    given_start, condition, symmetry = arguments.functions_of(state, begin, periodic, layout)
-    parts, unknowns, given = beginning.stretches(phases, parts, changes, given, start, p)
-    last = unknowns[-1].last().state
-    arguments.check_start(condition, symmetry, start, last, parts[0], p)
-    is_free = periodic is not False or begin is not None
-    whole = snapshots.freeze(
-        Problem(
-            tuple(parts), changes, None if is_free else given_start, condition, symmetry,
-            periodic is not False, limits,
-        )
+    given = _Given(
+        phases, isinstance(problem, Phase), state, links, begin, periodic, parameters,
+        parameter_limits, guess,
     )  # fmt: skip
-    at = beginning.first_point(whole, unknowns, start, p, given)
-    found, is_least = verdict.check(whole, _search(whole, at, given, tolerance, max_iterations))
-    result = optimum.collect(whole, phases, found, layout)
-    verdict.warn_unless_converged(whole, found, tolerance, max_iterations, is_least)
+    is_traced = checks.has_tracers(given)
+    # The derivative is that of the optimum, not of the way to it.
+    held = _pose(rules.stop_gradient(given) if is_traced else given)
+    if tolerance is None:
+        tolerance = _TOLERANCES[held.at.p.dtype.itemsize]
+    checks.positive("solve(tolerance=)", tolerance, "error of the conditions of an optimum")
+    found, is_least = verdict.check(held.whole, _search(held, tolerance, max_iterations))
+    verdict.warn_unless_converged(held.whole, found, tolerance, max_iterations, is_least)
+    whole, at = held.whole, found.look.at
+    if is_traced:
+        whole = snapshots.freeze(_problem(given, whole.parts)[0])
+        at = sensitivity.optimum_of(whole, at, found.barrier, found.converged)
+    result = optimum.collect(whole, phases, found, at, held.layout)
     return optimum.alone(result) if isinstance(problem, Phase) else result
 
 
-def _search(
-    problem: Problem, at: Point, given: list[Guess], tolerance: float, max_iterations: int
-) -> Search:
-    dtype = at.p.dtype
-    rules = Rules(jnp.asarray(tolerance, dtype), jnp.asarray(max_iterations))
-    at, barrier = beginning.with_slacks(problem, at, given)
-    return search.run(problem, rules, search.look(problem, at), barrier, max_iterations)
+class _Given(NamedTuple):
+    """Arguments of `solve`."""
+
+    phases: list[Phase]
+    is_alone: bool
+    state: Any
+    links: Any
+    begin: Any
+    periodic: Any
+    parameters: Any
+    parameter_limits: Any
+    guess: Any
+
+
+class _Posed(NamedTuple):
+    """Problem, first point, guesses and layout of the parameters."""
+
+    whole: Problem
+    at: Point
+    given: list[Guess]
+    layout: Layout
+
+
+def _pose(given: _Given) -> _Posed:
+    phases = given.phases
+    if isinstance(given.state, State):
+        systems = [(f"system of phase {j}", phase.system) for j, phase in enumerate(phases)]
+        checks.one_precision([("state", given.state), *systems])
+    whole, guess, start, p = _problem(given, None)
+    parts, unknowns, guess = beginning.stretches(
+        phases, list(whole.parts), whole.links, guess, start, p
+    )
+    last = unknowns[-1].last().state
+    arguments.check_start(whole.begin, whole.symmetry, start, last, parts[0], p)
+    whole = snapshots.freeze(dataclasses.replace(whole, parts=tuple(parts)))
+    at = beginning.first_point(whole, unknowns, start, p, guess)
+    return _Posed(whole, at, guess, parts[0].layout)
+
+
+def _problem(
+    given: _Given, known: Sequence[Part] | None
+) -> tuple[Problem, list[Guess], State, Array]:
+    """Problem of the arguments, with what may not depend on traced numbers from `known` parts, and
+    guesses, first state and parameters.
+    """
+    phases, state, periodic = given.phases, given.state, given.periodic
+    guess = arguments.guesses_of(given.guess, phases, given.is_alone)
+    changes = arguments.links_of(given.links, phases, given.parameters)
+    dtype = state.q.dtype if isinstance(state, State) else jnp.zeros(()).dtype
+    layout, p, limits = arguments.parameters_of(
+        phases, guess, given.parameters, given.parameter_limits, dtype
+    )
+    start = arguments.start_of(state, layout, p)
+    parts = arguments.parts_of(phases, guess, layout, p, known)
+    first, condition, symmetry = arguments.functions_of(state, given.begin, periodic, layout)
+    is_free = periodic is not False or given.begin is not None
+    whole = Problem(
+        tuple(parts), changes, None if is_free else first, condition, symmetry,
+        periodic is not False, limits,
+    )  # fmt: skip
+    return whole, guess, start, p
+
+
+def _search(posed: _Posed, tolerance: float, max_iterations: int) -> Search:
+    dtype = posed.at.p.dtype
+    limits = Rules(jnp.asarray(tolerance, dtype), jnp.asarray(max_iterations))
+    at, barrier = beginning.with_slacks(posed.whole, posed.at, posed.given)
+    here = search.look(posed.whole, at)
+    return search.run(posed.whole, limits, here, barrier, max_iterations)

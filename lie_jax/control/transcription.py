@@ -117,12 +117,14 @@ def expand(part: Part, chunk: Chunk, p: Array) -> Expansion:
             return part.cost(t, dt, start.state, held, moved), apart, values
 
         origin = jnp.zeros(r + m + p.shape[0], p.dtype)
-        if part.second_order:
+        if part.curvature == "all":
             sizes = jnp.concatenate([jnp.ones(r, p.dtype), input_sizes, 1.0 + jnp.abs(p)])
             found, slopes, hessian = _curvature(functions, sizes, costate, pull)
         else:
             found, slopes = value_and_jacobian(functions, origin)
-            hessian = _curvature_of_cost(part, k, node, chart, u, p)
+            hessian = jnp.zeros((origin.shape[0],) * 2, p.dtype)
+            if part.curvature == "costs":
+                hessian = _curvature_of_cost(part, k, node, chart, u, p)
         (value, apart, values), (slope, steps, jacobian) = found, slopes
         nothing = jnp.eye(r, origin.shape[0], dtype=p.dtype)
         idle = jnp.pad(jnp.eye(m, dtype=p.dtype), ((r, p.shape[0]), (r, p.shape[0])))
@@ -201,6 +203,17 @@ def evaluate(part: Part, chunk: Chunk, p: Array) -> Values:
         return tuple(jnp.where(real, x, 0.0) for x in rows)
 
     return Values(*jax.vmap(one)(chunk.k, chunk.real, chunk.before(), chunk.after, chunk.u))
+
+
+@eqx.filter_jit
+def costs(part: Part, chunk: Chunk, p: Array) -> Float[Array, " C"]:
+    """Costs of the steps of a chunk."""
+
+    def one(k, real, node, u):
+        t, dt = part.moment(k, p)
+        return jnp.where(real, part.cost(t, dt, node.state, u, p), 0.0)
+
+    return jax.vmap(one)(chunk.k, chunk.real, chunk.before(), chunk.u)
 
 
 def value_and_jacobian(function: Callable, z: Array) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from lie_jax import checks
 from lie_jax.control.elimination import Map
 from lie_jax.control.newton import step
 from lie_jax.control.points import Problem
@@ -17,19 +18,24 @@ def check(problem: Problem, found: Search) -> tuple[Search, bool]:
     the conditions leave has a negative curvature. It may have none in directions without a cost,
     and is right to the errors of its differences: damping by a few times these.
     """
-    if not bool(found.converged):
+    is_traced = checks.has_tracers(found)
+    if not is_traced and not bool(found.converged):
         return found, True
     look = found.look
     damping = jnp.asarray(jnp.finfo(found.barrier.dtype).eps ** (1 / 3), found.barrier.dtype)
     newton = step(problem, look.at, look.derived, look.units, found.barrier, damping)
+    if is_traced:
+        return found._replace(converged=found.converged & newton.right), True
     return found._replace(converged=newton.right), bool(newton.right)
 
 
 def warn_unless_converged(
     problem: Problem, found: Search, tolerance: float, max_iterations: int, is_least: bool
 ) -> None:
-    """Warn with what is left and what to try, unless the search has converged."""
-    if bool(found.converged):
+    """Warn with what is left and what to try, unless the search has converged; nothing where JAX
+    traces it, whose result says so in `converged`.
+    """
+    if checks.has_tracers(found) or bool(found.converged):
         return
     iterations = int(found.iterations)
     cost, norm, violation = (float(x) for x in np.asarray(found.history)[iterations])

@@ -376,16 +376,11 @@ def test_a_horizon_that_is_too_short_says_what_is_left():
         (lambda: _try(guess=control.Guess(states=AT_ZERO)), "rows"),
         (lambda: _try(links=[None]), "one between each"),
         (lambda: control.solve([], AT_ZERO), "empty list"),
-        (lambda: jax.jit(_cost_from)(jnp.zeros(1)), "ilqr"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
-
-
-def _cost_from(x):
-    return _try(state=lie_jax.State(x, x)).cost
 
 
 def _phase(method):

@@ -1,0 +1,73 @@
+"""Derivatives of an optimum by the numbers of its problem, from the conditions that it meets."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from lie_jax.control import newton
+from lie_jax.control.elimination import Bounds
+from lie_jax.control.points import Derivatives, Point, Problem, derive
+from lie_jax.numerics import rules
+
+
+def optimum_of(problem: Problem, at: Point, barrier: Array, converged: Bool[Array, ""]) -> Point:
+    """The point, differentiated as the optimum of the problem, to any order.
+
+    A Newton step at an optimum is zero for its own problem, and for one nearby the change of the
+    optimum to first order. Derivatives where a search has not converged are NaN.
+    """
+    numbers, rest = eqx.partition(at, eqx.is_inexact_array)
+
+    def change(values, parameters, tangents):
+        numbers, barrier = values
+        problem, rest, converged = parameters
+        at = eqx.combine(numbers, rest)
+        known = derive(problem, at)
+        sure = jnp.where(converged, 1.0, jnp.nan)
+
+        def follow(problem):
+            after = _newton(problem, at, known, barrier)
+            return eqx.filter(after, eqx.is_inexact_array)
+
+        moved = jax.tree.map(lambda x: x * sure, _derivative(follow, problem, tangents[0]))
+        return moved, jnp.zeros_like(barrier)
+
+    values, parameters = (numbers, barrier), (problem, rest, converged)
+    numbers, _ = rules.value_with_rule(values, change, parameters)
+    return eqx.combine(numbers, rest)
+
+
+def _newton(problem: Problem, at: Point, known: Derivatives, barrier: Array) -> Point:
+    """Point after a whole Newton step with the Hessians that are known."""
+    parts = tuple(dataclasses.replace(part, curvature="nothing") for part in problem.parts)
+    linear = derive(dataclasses.replace(problem, parts=parts), at)
+    derived = jax.tree.map(
+        lambda row, other: row._replace(hessian=other.hessian),
+        linear, known, is_leaf=lambda x: hasattr(x, "hessian"),
+    )  # fmt: skip
+    zero = jnp.zeros_like(barrier)
+    units = tuple(jnp.zeros_like(part.lower) for part in problem.parts)
+    step = newton.step(problem, at, derived, units, barrier, zero)
+    whole = jnp.ones_like(barrier)
+    step = step._replace(bounds=Bounds(whole, whole, step.bounds.fall))
+    return newton.go(problem, at, derived, step, whole, barrier)
+
+
+def _derivative(function: Any, tree: Any, changes: Any) -> Any:
+    """Derivative of a function of a pytree along changes, None for zero."""
+    leaves, structure = jax.tree.flatten(tree)
+    tangents = structure.flatten_up_to(changes)
+    moving = [i for i, x in enumerate(tangents) if x is not None]
+
+    def along(*moved):
+        replaced = dict(zip(moving, moved, strict=True))
+        return function(
+            jax.tree.unflatten(structure, [replaced.get(i, x) for i, x in enumerate(leaves)])
+        )
+
+    start, direction = ([x[i] for i in moving] for x in (leaves, tangents))
+    return jax.jvp(along, start, direction)[1]
