@@ -102,7 +102,9 @@ class _Fixed:
 
 
 class Controller:
-    """Feedback of `mpc`: pure functions of measured states and plans for jit, vmap and scan."""
+    """Feedback that `mpc` makes of a `problem` with `iterations` of each call: pure functions of
+    measured states and plans for jit, vmap and scan.
+    """
 
     def __init__(self, problem: Problem, iterations: int):
         self._fixed, self._is_single = _Fixed(problem), iterations == 1
@@ -152,8 +154,8 @@ def _iterate(
     problem = fixed.problem(arrays)
 
     def improve(_, plan):
-        at, *numbers = _improve(problem, state, plan)
-        return _plan(problem, plan.t, at, *numbers, plan.search.held)
+        at, barrier, damping, share = _improve(problem, state, plan)
+        return _plan(problem, plan.t, at, barrier, damping, share, plan.search.held)
 
     plan = jax.lax.fori_loop(0, count - 1, improve, plan)
     return _feed_and_prepare(fixed, arrays, state, plan)
@@ -168,12 +170,12 @@ def _first_plan(fixed: _Fixed, arrays: list[Array], at: Point, barrier: Array, h
 def _next_plan(problem: Problem, state: State, plan: Plan) -> Plan:
     timed = _at_time(problem, plan.t)
     held = _first_input(timed, state, plan.search)
-    at, *numbers = _improve(problem, state, plan)
+    at, barrier, damping, share = _improve(problem, state, plan)
     part = timed.parts[0]
     t, dt = part.moment(jnp.zeros((), int), at.p)
     held = jnp.where(jnp.isfinite(held), held, at.stretches[0].chunks[0].u[0])
     held = held if part.has_rates else held[:0]
-    return _plan(problem, t + dt, _shift(part, at), *numbers, held)
+    return _plan(problem, t + dt, _shift(part, at), barrier, damping, share, held)
 
 
 def _improve(problem: Problem, state: State, plan: Plan) -> tuple[Point, Array, Array, Array]:
