@@ -29,7 +29,7 @@ class Experiment(eqx.Module):
     - `system`, `method`, `state`: as of `lie_jax.simulate`. Under process noise the method is one
       of those of a `Model`.
     - `measure(t, q, v)`: the sample that is expected at the time t (s), one array; under process
-      noise (ny,).
+      noise (ny,). A function that reads what `predict` makes is for a `predict` without `jax.jit`.
     - `dt` (s): size of the steps, one between samples; `t0` (s): time of the first one.
     - `inputs` (n - 1, nu): held over each step, as of `simulate`; none: zeros.
     - `covariance`: of the error of `state`, as of `filter`, under process noise alone. None: the

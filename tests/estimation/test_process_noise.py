@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.estimation import Experiment, statistics
+from lie_jax.estimation import Experiment, predictions, statistics
 from lie_jax.estimation.draws import draw
 from lie_jax.estimation.innovations import prepare
 from tests.estimation import gaussian
@@ -60,6 +60,34 @@ def test_the_fit_is_that_of_the_greatest_likelihood():
     jacobian = np.asarray(jax.jacfwd(fit._numbers)(z))
     expected = density(best) + np.linalg.slogdet(jacobian)[1]
     assert_allclose(fit.log_density(z), expected, rtol=1e-9)
+
+
+def test_recordings_have_noise_and_process_noise_of_their_own():
+    """Density of two recordings by the textbook; one is stored in single precision, with gaps."""
+    rng = np.random.default_rng(8)
+    noisy, quiet = gaussian.linear(), gaussian.linear(densities=np.zeros(2))
+    quiet = quiet._replace(r=2.0 * gaussian.NOISE)
+    data = {"noisy": gaussian.draw(noisy, rng)[0], "quiet": gaussian.draw(quiet, rng)[0]}
+    data["quiet"] = data["quiet"].astype(np.float32)
+    data["quiet"][4, 1] = data["quiet"][7] = np.nan
+
+    def predict(p):
+        return {name: _oscillator(p)["run"] for name in data}
+
+    recordings = predictions.noisy(
+        "identify", predict,
+        lambda p: {"noisy": gaussian.NOISE, "quiet": p * gaussian.NOISE},
+        {"noisy": {"inputs": gaussian.DENSITIES}, "quiet": None}, "vector",
+    )  # fmt: skip
+    observed = jax.tree.map(jnp.asarray, data)
+    whitened = jax.jit(recordings.innovations(observed))(jnp.asarray(2.0))
+    expected = sum(
+        gaussian.log_density(system, data[name].astype(float))
+        for name, system in (("noisy", noisy), ("quiet", quiet))
+    )
+    recorded = prepare(observed)
+    assert recorded.numbers == 4 * (gaussian.STEPS + 1) - 3
+    assert_allclose(recorded.log_density(whitened), expected, rtol=1e-9)
 
 
 class Pendulum(lie_jax.extend.AbstractSystem):
@@ -131,7 +159,7 @@ def test_intervals_hold_the_truth_under_random_torques():
     The fits are those of `identify`, with its residuals, search and standard errors, in a batch;
     the first one is made by `identify`, too.
     """
-    from lie_jax.estimation import predictions, search
+    from lie_jax.estimation import search
 
     runs, process = 1000, {"inputs": [DENSITY]}
     start, decode = ravel_pytree(TRUTH)
