@@ -173,8 +173,8 @@ def main(folder: Path) -> None:
     # The controllers' torques, averaged over each step.
     guess = jnp.asarray(pd.torques.reshape(STEPS, -1, 6).mean(axis=1))
     found = _control.by_ilqr(problem, guess, penalty=1e4)
-    # The controllers' motion at the ends of steps. Where torques are guessed too, whose sizes differ
-    # by a factor of 25 000, the search takes short steps.
+    # The controllers' motion at the ends of steps. Where torques are guessed too, whose sizes
+    # differ by a factor of 25 000, the search takes short steps.
     states = lie_jax.State(jnp.asarray(pd.angles[::FINE]), jnp.asarray(pd.rates[::FINE]))
     again = _control.by_nodes(problem, STEPS, control.Guess(states=states))
     result = _control.checked(problem, found, again)

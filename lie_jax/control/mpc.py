@@ -67,7 +67,8 @@ class Plan(eqx.Module):
     largest gap between a step's end and the state after it, end value, and path value above zero.
     `part`: how much of the last Newton step was taken, 1 near an optimum, 0 where nothing was
     better: that plan is the one before. A `violation` that stays, or parts that stay small, tell
-    that `iterations` or samples are too few, or that the limits leave no way.
+    that `iterations` or samples are too few, or that the limits leave no way. `search`: what the
+    next iteration starts from.
     """
 
     t: Float[Array, ""]
