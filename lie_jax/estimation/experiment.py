@@ -12,7 +12,6 @@ from jaxtyping import Array, ArrayLike, Float
 from lie_jax import checks
 from lie_jax.estimation import model, passes
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import conversion
 from lie_jax.simulation.simulate import simulate
 from lie_jax.systems.system import AbstractSystem, State
 from lie_jax.user_functions import snapshots
@@ -110,9 +109,5 @@ class Experiment(eqx.Module):
 
 
 def _array(name: str, value: Any, dtype: Any) -> Array | np.ndarray:
-    """Numbers in the precision of the state, for checks to come where JAX traces `predict`."""
     checks.finite(name, value)
-    if checks.has_tracers(value):
-        return conversion.in_precision(value, dtype)
-    numbers = np.asarray(value)
-    return numbers if isinstance(value, jax.Array) else numbers.astype(dtype)
+    return passes.numbers(value, dtype)

@@ -112,10 +112,9 @@ def update(
         rest = jacobian, inverse[:, split - 1 :], gain, matvec(inverse[:, : split - 1], values)
         return change, (innovation, *rest)
 
-    x = jnp.zeros(covariance.shape[0], sample.dtype)
-    if iterations > 1:
-        x, _ = jax.lax.scan(lambda x, _: (improve(x, None)[0], None), x, length=iterations - 1)
-    x, (innovation, jacobian, inverse, gain, pull) = improve(x, None)
+    # All iterations are one loop, whose body is compiled once.
+    x, found = jax.lax.scan(improve, jnp.zeros_like(covariance[0]), length=iterations)
+    innovation, jacobian, inverse, gain, pull = jax.tree.map(lambda rows: rows[-1], found)
     kept = jnp.eye(len(x), dtype=x.dtype) - product(gain, jacobian)
     # Joseph's form: no difference of covariances, which may lose all digits.
     covariance = factors.conjugate(kept, covariance) + factors.conjugate(gain, noise)

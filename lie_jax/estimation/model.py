@@ -19,7 +19,8 @@ from lie_jax.numerics.conversion import as_float
 from lie_jax.systems.system import AbstractSystem, State
 from lie_jax.user_functions import closures, snapshots
 
-_KINDS = ("inputs", "velocities", "drifts")
+# Entries of `process`.
+KINDS = ("inputs", "velocities", "drifts")
 _DENSITY = (
     "a root spectral density, the standard deviation of the load's mean over one second: N√s for "
     "a force, N m √s for a torque"
@@ -201,13 +202,13 @@ def _deviations(noise: Any) -> Array:
 def _densities(system: AbstractSystem, process: Any) -> dict[str, Array]:
     if process is None:
         return {}
-    if not isinstance(process, Mapping) or not process or not set(process) <= set(_KINDS):
+    if not isinstance(process, Mapping) or not process or not set(process) <= set(KINDS):
         raise ValueError(
             f"Model(process=) is {process!r}; it must be a dict with entries out of 'inputs', "
             f"'velocities' and 'drifts', each {_DENSITY}: give {{'velocities': 0.1}} for example, "
             "or None without process noise."
         )
-    return {kind: _density(system, kind, process[kind]) for kind in _KINDS if kind in process}
+    return {kind: _density(system, kind, process[kind]) for kind in KINDS if kind in process}
 
 
 def _density(system: AbstractSystem, kind: str, given: Any) -> Array:

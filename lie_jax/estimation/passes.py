@@ -120,6 +120,15 @@ def check_start(where: str, system: AbstractSystem, state: Any, t0: Any) -> None
         check_violations(system, state, t0)
 
 
+def numbers(value: Any, dtype: Any) -> Any:
+    """Real numbers in a precision, those of Python and NumPy as NumPy's: where JAX traces the
+    function that makes an array of them, checks would not see its numbers.
+    """
+    if checks.has_tracers(value) or conversion.real_shape(value) is None:
+        return value
+    return np.asarray(value) if isinstance(value, jax.Array) else np.asarray(value).astype(dtype)
+
+
 def held_inputs(
     where: str,
     system: AbstractSystem,

@@ -1,7 +1,7 @@
 """Predictions of `identify`: samples, or whitened innovations of experiments."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from lie_jax import checks
+from lie_jax.estimation import passes
 from lie_jax.estimation.draws import draw
 from lie_jax.estimation.experiment import Experiment
 from lie_jax.estimation.filter import Filtered, filter
 from lie_jax.estimation.innovations import Whitened
-from lie_jax.estimation.model import Model
+from lie_jax.estimation.model import KINDS, Model
 from lie_jax.estimation.parameters import broadcast
 from lie_jax.user_functions import closures
 
@@ -219,6 +220,10 @@ def _each(process: Any, structure: Any) -> list[Any]:
 
 def _model(experiment: Experiment, noise: Any, process: Any) -> Model:
     system, method, measure = experiment.system, experiment.method, experiment.measure
+    dtype = experiment.state.q.dtype
+    noise = passes.numbers(noise, dtype)
+    if isinstance(process, Mapping) and set(process) <= set(KINDS):
+        process = {kind: passes.numbers(x, dtype) for kind, x in process.items()}
     return Model(system, method, measure=measure, noise=noise, process=process)
 
 
@@ -226,6 +231,9 @@ def _model(experiment: Experiment, noise: Any, process: Any) -> Model:
 def _names_of(where: str) -> Iterator[None]:
     """Name arguments in messages of `Model` and `filter` as those who gave them know them."""
     names = {
+        "filter(model=).noise": f"{where}(noise=)",
+        "filter(model=).process": f"{where}(process=)",
+        "filter(model=)": "Experiment",
         "filter(data=)": f"{where}(observations=)",
         "Model(noise=)": f"{where}(noise=)",
         "Model(process=)": f"{where}(process=)",

@@ -153,6 +153,27 @@ def test_without_process_noise_results_are_those_of_a_simulation():
 
 
 @pytest.mark.full
+def test_single_precision_is_kept():
+    """Noise and densities of Python are numbers of the fit's precision."""
+    data = np.asarray(_run(TRUTH)) + NOISE * np.random.default_rng(3).normal(size=(STEPS + 1, 1))
+    options = {"noise": NOISE, "process": {"inputs": [DENSITY]}}
+    double = _fit(_pendulum, TRUTH, data, **options)
+    truth = jax.tree.map(lambda x: x.astype(jnp.float32), TRUTH)
+
+    def predict(p):
+        state = lie_jax.State(p["turn"], jnp.zeros_like(p["turn"]))
+        system = Pendulum(p["stiffness"], p["damping"])
+        return Experiment(system, METHOD, state, measure=_angle, dt=DT)
+
+    single = _fit(predict, truth, data.astype(np.float32), **options)
+    for name, error in double.standard_errors.items():
+        assert single.estimates[name].dtype == jnp.float32
+        off = np.abs(np.subtract(*(x.estimates[name] for x in (single, double))))
+        # Far below the standard errors, far above the rounding of 200 samples.
+        assert np.all(off < 0.05 * error), name
+
+
+@pytest.mark.full
 def test_intervals_hold_the_truth_under_random_torques():
     """1000 recordings by `simulate`, of the pendulum with a torque of its own in each step.
 
