@@ -28,6 +28,8 @@ _FIRST_DAMPING, _LARGEST_DAMPING, _MORE, _LESS = 1e-4, 1e12, 8.0, 1.0 / 3.0
 _MARGIN, _SUFFICIENT = 1e-5, 1e-4
 _OF_FALL, _OF_GAP = 2.3, 1.1
 _HALVINGS, FILTERED = 20, 40
+# A search ends after so many iterations in a row that found no better point.
+_FAILURES = 10
 # Gaps (m, rad and their rates) below which the cost must fall where the model expects it.
 _SMALL_GAP = 1e-4
 # Gaps are refused above so many times those of the start.
@@ -45,7 +47,8 @@ class Search(NamedTuple):
     """Carry of the search.
 
     `refused` (n, 2): gaps and costs that a point must not both reach again, the filter. `largest`:
-    gaps above it are refused. `history` (iterations + 1, 3) of cost, norm, violation.
+    gaps above it are refused. `history` (iterations + 1, 3) of cost, norm, violation. `failures`:
+    iterations in a row without a point that the filter takes.
     """
 
     look: "Look"
@@ -56,6 +59,7 @@ class Search(NamedTuple):
     iterations: Int[Array, ""]
     history: Float[Array, "iterates 3"]
     converged: Bool[Array, ""]
+    failures: Int[Array, ""]
     done: Bool[Array, ""]
 
 
@@ -70,46 +74,59 @@ def repeat(is_traced: bool, condition: Callable, body: Callable, carry: Any) -> 
     return carry
 
 
-def relative(found: Errors) -> Array:
-    """Gradient norm, relative to the terms that cancel in it."""
-    return found.norm / jnp.where(found.size > 0.0, found.size, 1.0)
+def _relative(found: Errors, largest_cost: Array) -> Array:
+    """Gradient norm, relative to the terms that cancel in it; absolute where nothing costs."""
+    terms = jnp.where(largest_cost > 0.0, found.size, jnp.maximum(found.size, 1.0))
+    return found.norm / jnp.where(terms > 0.0, terms, 1.0)
 
 
-def _share(found: Errors, barrier: Array) -> Array:
-    """Largest difference of a product and the barrier, relative to the cost."""
+def _share(found: Errors, barrier: Array, size: Array) -> Array:
+    """Largest difference of a product and the barrier, relative to the size of the cost."""
     least = jnp.where(jnp.isfinite(found.least), found.least, barrier)
     apart = jnp.maximum(jnp.abs(found.product - barrier), jnp.abs(least - barrier))
     apart = jnp.where(jnp.isfinite(found.least), apart, 0.0)
-    return apart / jnp.maximum(1.0, jnp.abs(found.cost))
+    return apart / size
 
 
-def _error(found: Errors, barrier: Array) -> Array:
-    largest = jnp.maximum(relative(found), found.violation)
-    return jnp.maximum(largest, _share(found, barrier))
+def last_barrier(found: Errors, tolerance: Array | float) -> Array:
+    """Barrier whose share of a cost of one or more is a small part of a tolerance."""
+    size = jnp.maximum(1.0, jnp.abs(found.cost))
+    return _LAST * tolerance * size / jnp.maximum(1.0, found.limits)
 
 
 @eqx.filter_jit
-def _judge(
-    found: Errors, barrier: Array, iterations: Array, rules: Rules
-) -> tuple[Array, Array, Array, Array]:
-    """Whether the search has converged, the barrier from here on, a row of the history, and
-    whether the search ends.
-    """
+def _see(rules: Rules, search: Search) -> Search:
+    """Verdict on the point: whether the search has converged or ends, and the next barrier."""
+    found, barrier = search.look.found, search.barrier
+    known = jnp.where(jnp.isnan(search.history[:, 0]), 0.0, jnp.abs(search.history[:, 0]))
+    largest_cost = jnp.maximum(jnp.max(known), jnp.abs(found.cost))
+    norm = _relative(found, largest_cost)
+    row = jnp.stack([found.cost, norm, found.violation])
+    # Costs below one count as the largest that was met.
+    least_size = jnp.where(largest_cost > 0.0, jnp.minimum(1.0, largest_cost), 1.0)
+    size = jnp.maximum(least_size, jnp.abs(found.cost))
+    errors = jnp.maximum(norm, found.violation)
     # What the barriers of all limits add to the cost is their number times the barrier.
-    size = jnp.maximum(1.0, jnp.abs(found.cost))
-    errors = jnp.maximum(relative(found), found.violation)
     converged = jnp.maximum(errors, found.products / size) <= rules.tolerance
-    least = _LAST * rules.tolerance * size / jnp.maximum(1.0, found.limits)
+    least = last_barrier(found, rules.tolerance) * size / jnp.maximum(1.0, jnp.abs(found.cost))
 
     def lower(barrier):
         return jnp.maximum(least, jnp.minimum(_FALL * barrier, barrier**_POWER))
 
     def may_fall(barrier):
-        return (_error(found, barrier) <= _ERRORS * barrier) & (barrier > least)
+        error = jnp.maximum(errors, _share(found, barrier, size))
+        return (error <= _ERRORS * barrier / jnp.minimum(1.0, size)) & (barrier > least)
 
-    row = jnp.stack([found.cost, relative(found), found.violation])
-    done = converged | (iterations >= rules.max_iterations) | ~jnp.all(jnp.isfinite(row))
-    return converged, jax.lax.while_loop(may_fall, lower, barrier), row, done
+    is_last = (search.iterations >= rules.max_iterations) | (search.failures >= _FAILURES)
+    done = converged | is_last | ~jnp.all(jnp.isfinite(row))
+    lowered = jnp.where(done, barrier, jax.lax.while_loop(may_fall, lower, barrier))
+    return search._replace(
+        barrier=lowered,
+        refused=jnp.where(lowered < barrier, jnp.inf, search.refused),
+        history=search.history.at[search.iterations].set(row),
+        converged=converged,
+        done=done,
+    )
 
 
 class _Trial(NamedTuple):
@@ -159,19 +176,6 @@ def _accept(
     return finite & alone & passes, expects & falls
 
 
-def _see(rules: Rules, search: Search) -> Search:
-    """Verdict on the point: whether the search has converged or ends, and the next barrier."""
-    converged, barrier, row, done = _judge(
-        search.look.found, search.barrier, search.iterations, rules
-    )
-    history = _write(search.history, search.iterations, row)
-    refused = _begin_filter(search.refused, barrier < search.barrier)
-    return search._replace(
-        barrier=jnp.where(done, search.barrier, barrier), refused=refused, history=history,
-        converged=converged, done=done,
-    )  # fmt: skip
-
-
 def _advance(is_traced: bool, problem: Problem, search: Search) -> Search:
     """Newton's step and line search."""
     (at, derived, found, _), barrier, refused = search.look, search.barrier, search.refused
@@ -196,23 +200,14 @@ def _advance(is_traced: bool, problem: Problem, search: Search) -> Search:
     )
     refused, damping = _learn(refused, found, barrier, trial.accepted, trial.cost_falls, damping)
     return search._replace(
-        look=trial.look, damping=damping, refused=refused, iterations=search.iterations + 1
-    )
+        look=trial.look, damping=damping, refused=refused, iterations=search.iterations + 1,
+        failures=jnp.where(trial.accepted, 0, search.failures + 1),
+    )  # fmt: skip
 
 
 @eqx.filter_jit
 def _halve(part: Array, count: Array) -> Array:
     return jnp.where(count == 0, part, 0.5 * part)
-
-
-@eqx.filter_jit
-def _write(history: Array, at: Array, row: Array) -> Array:
-    return history.at[at].set(row)
-
-
-@eqx.filter_jit
-def _begin_filter(refused: Array, is_new: Array) -> Array:
-    return jnp.where(is_new, jnp.inf, refused)
 
 
 @eqx.filter_jit
@@ -276,6 +271,7 @@ def run(problem: Problem, rules: Rules, start: Look, barrier: Array, iterations:
         iterations=jnp.zeros((), jnp.int32),
         history=jnp.full((iterations + 1, 3), jnp.nan, dtype),
         converged=no,
+        failures=jnp.zeros((), jnp.int32),
         done=no,
     )
     return repeat(

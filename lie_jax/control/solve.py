@@ -60,8 +60,9 @@ def solve(
       like them.
     - `guess`: a `Guess` or an `Optimum`, for a list of phases a list of guesses or its `Optimum`.
     - `tolerance`: on the gradient norm, the violation and the barriers' share of the cost; 1e-9 by
-      default, 1e-4 in float32; relative to costs above one alone: choose units in which costs and
-      places are not much smaller than that. `max_iterations`: at most so many.
+      default, 1e-4 in float32; relative to costs, those below one as the largest that the search
+      met. Violations are in the units of conditions and local coordinates. `max_iterations`: at
+      most so many.
 
     **Returns** an `Optimum`, and warns if it has not converged, with what is left, or ends at a
     saddle or a maximum. It is a local optimum: others may be found from other guesses. Second
@@ -88,7 +89,9 @@ def solve(
     whole, at = held.whole, found.look.at
     if is_traced:
         whole = snapshots.freeze(_problem(given, whole.parts)[0])
-        at = sensitivity.optimum_of(whole, at, found.barrier, found.converged)
+        # Limits are met to the barrier, equations solved to rounding over it: 1e-7 of both at this.
+        last = search.last_barrier(found.look.found, 10.0 * _TOLERANCES[at.p.dtype.itemsize])
+        at = sensitivity.optimum_of(whole, at, jnp.maximum(found.barrier, last), found.converged)
     result = optimum.collect(whole, phases, found, at, held.layout)
     return optimum.alone(result) if isinstance(problem, Phase) else result
 

@@ -1,5 +1,6 @@
 """Arguments of `control.solve` that go wrong, and ends of a search that are no optimum."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -165,3 +166,37 @@ def test_single_precision():
     assert bool(best.converged) and best.cost.dtype == jnp.float32
     # The closed form, to the tolerance of single precision.
     assert_allclose(best.cost, 0.75 * STEPS**2 / (STEPS**2 - 1), rtol=1e-3)
+
+
+def _push(distance, limit, **options):
+    return control.solve(
+        _phase(end=_At(jnp.asarray(distance)), limits=(-limit, limit), **options), AT_ZERO
+    )
+
+
+class _At(eqx.Module):
+    """At rest at a place."""
+
+    place: jax.Array
+
+    def __call__(self, q, v):
+        return jnp.concatenate([q - self.place, v])
+
+
+@pytest.mark.full
+def test_costs_of_any_size():
+    """With places and limits a millionth as large, the effort is the square of that."""
+    large, small = _push(1.0, 1.7), _push(1e-6, 1.7e-6)
+    assert bool(large.converged) and bool(small.converged)
+    assert_allclose(1e12 * small.cost, large.cost, rtol=SEARCH)
+    assert_allclose(1e6 * small.inputs, large.inputs, atol=1e3 * SEARCH)
+
+
+@pytest.mark.full
+def test_ends_without_a_cost_and_ends_that_cannot_be_met_take_few_iterations():
+    met = _push(1.0, 5.0, running=None)
+    assert bool(met.converged) and int(met.iterations) < 20
+    assert_allclose(met.states.q[-1], 1.0, atol=SEARCH)
+    with pytest.warns(UserWarning, match="exclude each other"):
+        missed = _push(1.0, 0.1)
+    assert not bool(missed.converged) and int(missed.iterations) < 40
