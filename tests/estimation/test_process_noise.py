@@ -62,6 +62,30 @@ def test_the_fit_is_that_of_the_greatest_likelihood():
     assert_allclose(fit.log_density(z), expected, rtol=1e-9)
 
 
+def test_random_biases_walk_as_the_textbook_says():
+    """Squares of the last samples of 400 draws, by the inverse of their covariance."""
+    walks, first = np.asarray([0.3, 0.0]), np.asarray([0.1, 0.3])
+    system, (mean, covariance) = gaussian.with_biases(gaussian.linear(), walks, first)
+    model = gaussian.model(drifts=walks)
+    experiment = Experiment(
+        OSCILLATOR, METHOD, gaussian.START, measure=gaussian.measure, dt=gaussian.DT,
+        covariance=covariance,
+    )  # fmt: skip
+    keys, count = jax.random.split(jax.random.key(7), 400), gaussian.STEPS + 1
+    drawn = jax.jit(jax.vmap(lambda key: draw(experiment, model, count, key)))(keys)
+    for offset in system.offsets:
+        mean = system.a @ mean + offset
+        covariance = system.a @ covariance @ system.a.T + system.g @ system.g.T
+    spread = system.h @ covariance @ system.h.T + np.diag(system.r**2)
+    errors = np.asarray(drawn)[:, -1] - system.h @ mean
+    squares = np.sum(errors * np.linalg.solve(spread, errors.T).T, axis=1)
+    # Five deviations of the mean of so many draws of chi-square with two degrees.
+    assert abs(np.mean(squares) / 2.0 - 1.0) < 5.0 * (1.0 / 400) ** 0.5
+    # Each channel, too: the walk of the first is four fifths of its variance.
+    shares = np.mean(errors**2, axis=0) / np.diag(spread)
+    assert np.all(np.abs(shares - 1.0) < 5.0 * (2.0 / 400) ** 0.5)
+
+
 def test_recordings_have_noise_and_process_noise_of_their_own():
     """Density of two recordings by the textbook; one is stored in single precision, with gaps."""
     rng = np.random.default_rng(8)
