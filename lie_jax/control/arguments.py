@@ -16,7 +16,7 @@ from lie_jax.control.optimum import Optimum
 from lie_jax.control.parts import Clock, Layout, Part
 from lie_jax.control.phase import FUNCTIONS, Phase, bounds
 from lie_jax.control.points import Limits
-from lie_jax.integrators.explicit import RungeKutta
+from lie_jax.integrators import one_step
 from lie_jax.systems.system import AbstractSystem, State
 from lie_jax.user_functions import closures, snapshots
 
@@ -209,11 +209,7 @@ def _part(
             "take the first of what lie_jax.assemble returns."
         )
     phase.method.check(system)
-    if isinstance(phase.method, RungeKutta) and system.nq != system.nv:
-        raise ValueError(
-            f"Phase(method=) is RungeKutta, which leaves the group when {system.nq} coordinates "
-            f"belong to {system.nv} velocities; use lie_jax.RKMK('rk4')."
-        )
+    one_step.check_group("Phase(method=)", phase.method, system)
     nu = system.nu if guess.inputs is None else np.shape(guess.inputs)[1]
     if system.nu and nu != system.nu:
         raise ValueError(

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.integrators import one_step
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.systems.system import AbstractSystem
 from lie_jax.user_functions import snapshots
@@ -78,7 +79,7 @@ class Phase(eqx.Module):
             duration = _interval(duration)
         else:
             checks.positive("Phase(duration=)", duration, "s, or a pair (shortest, longest)")
-        check_method("Phase(method=)", method)
+        one_step.check_method("Phase(method=)", method)
         if not isinstance(system, AbstractSystem):
             checks.function("Phase(system=)", system, "parameters")
             system = snapshots.watch(system)
@@ -130,21 +131,6 @@ def _pair(where: str, pair: Any) -> tuple[Any, Any] | None:
                 "for each input."
             )
     return tuple(pair)
-
-
-def check_method(where: str, method: Any) -> None:
-    """Raise `ValueError` unless steps of the method follow from the state before them."""
-    if not isinstance(method, AbstractIntegrator):
-        raise ValueError(
-            f"{where} is {method!r}; it must be an integrator, for example lie_jax.RKMK('rk4')."
-        )
-    if method.needs_past:
-        raise ValueError(
-            f"{where} is {type(method).__name__}, whose steps need more of the one before than the "
-            "state at its end, so that an optimum may not start from a state alone; use "
-            "lie_jax.RKMK('rk4'), another explicit method, lie_jax.ImplicitRKMK(), "
-            "lie_jax.RATTLie(), or lie_jax.ConvexContact() for robots on the ground."
-        )
 
 
 def bounds(

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from lie_jax import checks
+from lie_jax.integrators import one_step
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.integrators.explicit import RungeKutta
 from lie_jax.simulation import checks as simulation
 from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import Trajectory
@@ -177,7 +177,8 @@ def make_problem(
     simulation.check(system, integrator, state, dt, shape[0], inputs)
     if not checks.has_tracers(system, state):
         simulation.check_violations(system, state)
-    _check_classes(call, system, integrator)
+    one_step.check_method(f"{call}(integrator=)", integrator)
+    one_step.check_group(f"{call}(integrator=)", integrator, system)
     dtype = state.q.dtype
     # `_check_functions` refuses values that are no functions.
     watched = [snapshots.watch(each) if callable(each) else each for each in functions]
@@ -192,20 +193,6 @@ def make_problem(
     iterations = options.max_iterations
     checks.positive_integer(f"{call}(max_iterations=)", iterations, "steps of the search")
     return snapshots.freeze(result)
-
-
-def _check_classes(call: str, system: Any, integrator: Any) -> None:
-    if integrator.needs_past:
-        raise ValueError(
-            f"{call}(integrator=) is {type(integrator).__name__}, whose steps need more of the "
-            "one before than the state at its end; use lie_jax.RKMK('rk4'), another explicit "
-            "method, lie_jax.ImplicitRKMK(), or lie_jax.ConvexContact() for robots on the ground."
-        )
-    if isinstance(integrator, RungeKutta) and system.nq != system.nv:
-        raise ValueError(
-            f"{call}(integrator=) is RungeKutta, which leaves the group when {system.nq} "
-            f"coordinates belong to {system.nv} velocities; use lie_jax.RKMK('rk4')."
-        )
 
 
 def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.estimation.local import Point
+from lie_jax.integrators import one_step
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.integrators.explicit import RungeKutta
 from lie_jax.multibody import arguments
 from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
@@ -68,7 +68,8 @@ class Model(eqx.Module):
         process: Mapping[str, Any] | None = None,
     ):
         check_method("Model", system, method)
-        _check_one_step(system, method)
+        one_step.check_method("Model(method=)", method)
+        one_step.check_group("Model(method=)", method, system)
         checks.function("Model(measure=)", measure, "t", "q", "v")
         self.system, self.method = system, method
         self.measure = snapshots.watch(measure)
@@ -170,20 +171,6 @@ def check_method(where: str, system: Any, method: Any) -> None:
             "lie_jax.RKMK('rk4'): the order of the arguments is system, method."
         )
     method.check(system)
-
-
-def _check_one_step(system: AbstractSystem, method: AbstractIntegrator) -> None:
-    if method.needs_past:
-        raise ValueError(
-            f"Model(method=) is {type(method).__name__}, whose steps need more of the one before "
-            "than the state at its end, which is what a filter estimates; use "
-            "lie_jax.RKMK('rk4'), another explicit method, or lie_jax.ImplicitRKMK()."
-        )
-    if isinstance(method, RungeKutta) and system.nq != system.nv:
-        raise ValueError(
-            f"Model(method=) is RungeKutta, which leaves the group when {system.nq} coordinates "
-            f"belong to {system.nv} velocities; use lie_jax.RKMK('rk4')."
-        )
 
 
 def _deviations(noise: Any) -> Array:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings(
 MANY = 80
 # Number of structures with tendons, bushings, beams, contacts, couplings and generic joints, and
 # those of them that `make test` has.
-NEWER, QUICK = 400, (12,)
+NEWER, QUICK = 400, (132,)
 # The same of second derivatives of constraints, made of first ones of rounded poses.
 DRIFT = 1e-9
 

@@ -63,12 +63,15 @@ def _check_all(first, groups, together, count, depth, kernel_count):
     assert as_meant >= 0.9 * len(groups)
 
 
-@pytest.mark.parametrize("groups", [range(3), pytest.param(range(3, 10), marks=pytest.mark.full)])
-def test_300_small_programs(groups, kernel_count, monkeypatch):
+@pytest.mark.parametrize(
+    ("groups", "together"),
+    [(range(2), 10), pytest.param(range(10), SMALL_TOGETHER, marks=pytest.mark.full)],
+)
+def test_small_programs(groups, together, kernel_count, monkeypatch):
     # Checks of types take two thirds of the tracing; other tests of batches have them, and the
     # first part below.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    _check_all(0, groups, SMALL_TOGETHER, 1, 1, kernel_count)
+    _check_all(0, groups, together, 1, 1, kernel_count)
 
 
 @pytest.mark.full
