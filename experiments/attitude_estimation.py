@@ -21,7 +21,7 @@ from models import fixed_point, pinned_body
 
 # Samples that identify the body: 1 s.
 IDENTIFIED = 201
-# Samples from one sight of the markers to the next: 0.05 s, in which the body turns by 60°.
+# Samples from one sight of the markers to the next: 0.05 s, in which the body turns by up to 54°.
 EVERY = 10
 # Steps between samples, as of `demo`.
 STEPS = demo.STEPS_PER_SAMPLE

@@ -186,24 +186,32 @@ def _deviations(noise: Any) -> Array:
     return values
 
 
-def _densities(system: AbstractSystem, process: Any) -> dict[str, Array]:
+def check_kinds(where: str, process: Any) -> None:
+    """Raise `ValueError` unless process noise names known loads and has a density for each."""
     if process is None:
-        return {}
+        return
     if not isinstance(process, Mapping) or not process or not set(process) <= set(KINDS):
         raise ValueError(
-            f"Model(process=) is {process!r}; it must be a dict with entries out of 'inputs', "
+            f"{where} is {process!r}; it must be a dict with entries out of 'inputs', "
             f"'velocities' and 'drifts', each {_DENSITY}: give {{'velocities': 0.1}} for example, "
             "or None without process noise."
         )
-    return {kind: _density(system, kind, process[kind]) for kind in KINDS if kind in process}
+    for kind, given in process.items():
+        if given is None:
+            raise ValueError(
+                f"{where}[{kind!r}] is None; noise needs {_DENSITY}: give a number, or leave the "
+                "entry out."
+            )
+
+
+def _densities(system: AbstractSystem, process: Any) -> dict[str, Array]:
+    check_kinds("Model(process=)", process)
+    given = {} if process is None else process
+    return {kind: _density(system, kind, given[kind]) for kind in KINDS if kind in given}
 
 
 def _density(system: AbstractSystem, kind: str, given: Any) -> Array:
     where = f"Model(process=)[{kind!r}]"
-    if given is None:
-        raise ValueError(
-            f"{where} is None; noise needs {_DENSITY}: give a number, or leave the entry out."
-        )
     checks.real(where, given)
     values = as_float(given)
     # The channels of samples are known with the data.

@@ -15,7 +15,7 @@ from lie_jax.estimation.draws import draw
 from lie_jax.estimation.experiment import Experiment
 from lie_jax.estimation.filter import Filtered, filter
 from lie_jax.estimation.innovations import Whitened
-from lie_jax.estimation.model import KINDS, Model
+from lie_jax.estimation.model import KINDS, Model, check_kinds
 from lie_jax.estimation.parameters import broadcast
 from lie_jax.user_functions import closures
 
@@ -58,6 +58,10 @@ class Noisy(NamedTuple):
 
     def innovations(self, observations: PyTree) -> Callable[[PyTree], PyTree]:
         """`Whitened` of each recording, a pytree, from the parameters."""
+        if not callable(self.process):
+            # Before `predict` is called, which may be of another kind.
+            for process in _each(self.process, jax.tree.structure(observations)):
+                check_kinds(f"{self.where}(process=)", process)
 
         def predicted(values):
             rows, structure = self._rows(values, observations)

@@ -54,6 +54,9 @@ CASES = {
     "noise without a density": (
         lambda: _fit(process={"velocities": None}), "identify(process=)['velocities'] is None",
         "N√s", "give a number"),
+    "noise without a density, of arrays": (
+        lambda: _fit(lambda p: p * DATA, process={"velocities": None}),
+        "identify(process=)['velocities'] is None", "give a number"),
     "a density without a load": (
         lambda: _fit(process=0.1), "identify(process=) is 0.1", "{'velocities': 0.1}"),
     "density of unknown loads": (
