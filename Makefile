@@ -53,6 +53,7 @@ bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m benchmarks.step_cost
 	$(BENCH)/bin/python -m benchmarks.gradient_cost
 	$(BENCH)/bin/python -m benchmarks.compile_cost
+	$(BENCH)/bin/python -m benchmarks.mpc
 	$(BENCH)/bin/python -m benchmarks.maps
 	$(BENCH)/bin/python -m benchmarks.sweep_throughput
 
