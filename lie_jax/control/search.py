@@ -23,6 +23,7 @@ _FALL, _POWER, _ERRORS = 0.2, 1.5, 10.0
 _LAST = 0.1
 # Damping in units of the Hessian's diagonal: first and largest, and factors of its change.
 _FIRST_DAMPING, _LARGEST_DAMPING, _MORE, _LESS = 1e-4, 1e12, 8.0, 1.0 / 3.0
+_LEAST_DAMPING = 1e-20
 # Parts of the gaps by which they or the cost must fall; exponents that tell where the cost must
 # fall as a linear model says, and by which fraction.
 _MARGIN, _SUFFICIENT = 1e-5, 1e-4
@@ -248,12 +249,13 @@ def _step_of_right_inertia(
     zero = jnp.zeros_like(barrier)
     first = attempt((None, zero, jnp.zeros((), jnp.int32)))
     found, damping, _ = repeat(is_traced, wrong, more, first)
-    return found, damping
+    return found, jnp.where(damping > 0.0, damping, last)
 
 
 @eqx.filter_jit
 def _raise(damping: Array, last: Array, trial: Array) -> Array:
-    first = jnp.maximum(_FIRST_DAMPING, _LESS * last)
+    # Where the last one was small, a large one would make the search linear.
+    first = jnp.where(last > 0.0, jnp.maximum(_LEAST_DAMPING, _LESS * last), _FIRST_DAMPING)
     return jnp.where(trial == 0, first, _MORE * damping)
 
 
