@@ -8,6 +8,7 @@ feedback alone, 64 in a batch, and as many iterations of Crocoddyl's BoxFDDP on 
 pinned to one core. Writes `out/bench/mpc.json` and a table.
 """
 
+# pyright: reportMissingImports=false
 import time
 from collections.abc import Callable
 
@@ -32,7 +33,7 @@ def _cpu(function: Callable, count: int) -> float:
     return (time.process_time() - start) / count
 
 
-def _ours() -> tuple[dict[str, Callable], dict[str, float]]:
+def _ours() -> tuple[dict[str, tuple[Callable, int]], dict[str, float]]:
     """Calls to measure, and CPU times of the first ones with what a closed loop reaches."""
     import jax
     import jax.numpy as jnp
@@ -103,7 +104,7 @@ def _ours() -> tuple[dict[str, Callable], dict[str, float]]:
     return calls, numbers
 
 
-def _crocoddyl() -> dict[str, Callable]:
+def _crocoddyl() -> dict[str, tuple[Callable, int]]:
     """Iterations of Crocoddyl on the problem; nothing where it is not installed."""
     try:
         import crocoddyl

@@ -31,10 +31,12 @@ _PARTS = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0)
 # Barriers fall by one factor after a long step and rise by the other after a short one, so that a
 # disturbance that moves the limits in force does not leave the search at those of before.
 _LONG, _FALL, _RISE = 0.5, 0.2, 5.0
-# Barriers of all limits add at most and at least such parts of the cost to it.
+# Barriers of all limits add at most and at least such parts of the change of the cost to it,
+# and this many of the smallest numbers.
 _LARGEST, _LEAST = 1e-1, 1e-5
-# Costs count as this much at least.
-_SMALL = 1e-12
+_SMALL = 1e10
+# Merits that differ by so many roundings are alike.
+_ROUNDING = 16.0
 # Weights of gaps in the line search, in sizes of their multipliers.
 _WEIGHT = 2.0
 # Damping where the equations do not have a minimum: first one, and factors of its change.
@@ -113,6 +115,7 @@ class Controller:
 
     def __call__(self, state: State, plan: Plan) -> tuple[Float[Array, " nu"], Plan]:
         """Inputs at a measured state, held until the next sample, and the plan for that one."""
+        _check(state, plan)
         fixed = self._fixed
         if self._is_single:
             return _feed_and_prepare(fixed, fixed.arrays, state, plan)
@@ -122,11 +125,32 @@ class Controller:
         """Inputs at a measured state alone, at once: the plan's first ones, plus gains times the
         distance of the state from the plan's first one. `prepare` with the same state follows.
         """
+        _check(state, plan)
         return _feed(self._fixed, self._fixed.arrays, state, plan)
 
     def prepare(self, state: State, plan: Plan) -> Plan:
         """Plan for the next sample, after the `feedback` of this one at the state."""
+        _check(state, plan)
         return _prepare(self._fixed, self._fixed.arrays, state, plan)
+
+
+def _check(state: Any, plan: Any) -> None:
+    """Raise `ValueError` for anything else than a state like those of a plan."""
+    if not isinstance(plan, Plan) or not isinstance(state, State):
+        raise ValueError(
+            f"a controller of control.mpc takes a lie_jax.State and a Plan, and got a "
+            f"{type(state).__name__} and a {type(plan).__name__}: write u, plan = "
+            "controller(state, plan), with the plan of the call before."
+        )
+    for name, one, rows in zip(
+        "qv", (state.q, state.v), (plan.states.q, plan.states.v), strict=True
+    ):
+        if jnp.shape(one) != rows.shape[1:] or jnp.result_type(one) != rows.dtype:
+            raise ValueError(
+                f"a controller of control.mpc got {name} of shape {jnp.shape(one)} and "
+                f"{jnp.result_type(one)}; its plan has {rows.shape[1:]} and {rows.dtype}: give the "
+                "measured state so, and batches by jax.vmap."
+            )
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -189,7 +213,8 @@ def _improve(problem: Problem, state: State, plan: Plan) -> tuple[Point, Array, 
     step = substitute(problem, at, derived, found.swept, barrier, found.damping)
     measured = Node(state, found.held)
     pulls = (*step.costates, step.multipliers, *(x.costates for x in step.directions[0]))
-    weight = 1.0 + _WEIGHT * jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in pulls]))
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in pulls]))
+    weight = _WEIGHT * jnp.where(largest > 0.0, largest, 1.0)
     shares = jnp.asarray(_PARTS, barrier.dtype) * step.bounds.primal
 
     def there(share):
@@ -197,13 +222,17 @@ def _improve(problem: Problem, state: State, plan: Plan) -> tuple[Point, Array, 
 
     merits = jax.vmap(lambda share: merit(part, there(share), measured))(shares)
     values = merits.cost + weight * merits.gap - barrier * merits.logarithms
-    finite = jnp.isfinite(values)
-    best = jnp.argmin(jnp.where(finite, values, jnp.inf))
-    share = jnp.where(jnp.any(finite), shares[best], 0.0)
-    cost = jnp.where(share > 0.0, merits.cost[best], found.look.found.cost)
+    values = jnp.where(jnp.isfinite(values), values, jnp.inf)
+    # The largest of those that rounding does not tell from the best.
+    rounding = _ROUNDING * jnp.finfo(values.dtype).eps * (jnp.abs(merits.cost) + jnp.abs(values))
+    best = jnp.argmax(values <= jnp.min(values) + rounding)
+    share = jnp.where(jnp.all(jnp.isinf(values)), 0.0, shares[best])
     # A step that is not finite stays out where none of it is taken.
     after = jax.tree.map(lambda new, old: jnp.where(share > 0.0, new, old), there(share), at)
-    size = jnp.maximum(jnp.abs(cost), _SMALL) / jnp.maximum(1.0, found.look.found.limits)
+    # How the cost changes, and was to: what neither state nor inputs change has no share in it.
+    gain = jnp.abs(step.bounds.fall) + jnp.abs(merits.cost[best] - found.look.found.cost)
+    gain = jnp.where(jnp.isfinite(gain), gain, 0.0)
+    size = (gain + _SMALL * jnp.finfo(gain.dtype).tiny) / jnp.maximum(1.0, found.look.found.limits)
     factor = jnp.where(share < _LONG, _RISE, _FALL)
     barrier = jnp.clip(factor * barrier, _LEAST * size, _LARGEST * size)
     worse = jnp.maximum(_MORE * found.damping, _FIRST_DAMPING)

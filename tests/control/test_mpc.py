@@ -128,6 +128,33 @@ def test_a_state_that_is_not_finite_spoils_one_call_alone():
     assert np.isfinite(u).all()
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(("factor", "constant"), [(1.0, 1e6), (1e-14, 0.0), (1e10, 0.0)])
+def test_costs_of_any_size_and_constants_in_them_change_no_inputs(factor, constant):
+    running = jax.tree_util.Partial(_scaled, jnp.asarray(factor), jnp.asarray(constant))
+    controller, plan = _mpc(running=running, final=None, limits=(-LIMIT, LIMIT), iterations=25)
+    x = np.array([1.0, 0.0])
+    u, plan = controller(_state(x), plan)
+    best = control.solve(
+        _phase(final=None, limits=(-LIMIT, LIMIT)), _state(x), guess=control.Guess(inputs=ZERO)
+    )
+    assert_allclose(u, best.inputs[0], atol=BARRIER * LIMIT)
+
+
+def _scaled(factor, constant, t, q, v, u):
+    return factor * regulate(t, q, v, u) + constant
+
+
+def test_states_unlike_the_plan_are_refused():
+    controller, plan = _limited()
+    for state, words in (
+        (lie_jax.State(jnp.zeros(2), jnp.zeros(1)), "q of shape"),
+        (lie_jax.State(jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32)), "float32"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            controller(state, plan)
+
+
 @pytest.mark.parametrize(
     ("phase", "options", "message"),
     [
