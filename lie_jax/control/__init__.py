@@ -1,10 +1,10 @@
 """Optimal control: interior points on phases, iLQR, and direct shooting."""
 
+from lie_jax.control.controller import Controller as Controller
+from lie_jax.control.controller import Plan as Plan
 from lie_jax.control.guess import Guess as Guess
 from lie_jax.control.guess import Multipliers as Multipliers
 from lie_jax.control.ilqr import ilqr as ilqr
-from lie_jax.control.mpc import Controller as Controller
-from lie_jax.control.mpc import Plan as Plan
 from lie_jax.control.mpc import mpc as mpc
 from lie_jax.control.phase import Phase as Phase
 from lie_jax.control.shooting import shoot as shoot

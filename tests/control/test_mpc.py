@@ -63,6 +63,7 @@ def test_without_limits_every_call_feeds_back_as_riccati_says():
     assert_allclose(plan.gains[0], -gain, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_with_limits_calls_come_to_the_optimum_of_solve():
     controller, plan = _limited()
     x = np.array([1.0, -0.5])

@@ -256,6 +256,7 @@ def test_monte_carlo_draws_random_motions():
     assert np.all((check.coverage >= 0.92) & (check.coverage <= 0.98)), check.coverage
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["inputs", "velocities"])
 def test_random_recordings_have_the_covariance_of_the_textbook(kind):
     """Squares of 400 draws by the inverse of the covariance of all samples."""

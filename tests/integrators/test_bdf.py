@@ -74,7 +74,8 @@ SAME_CONSTANT = 0.05
 SAME_ERROR = 1.5
 
 
-@pytest.mark.parametrize("order", cases([1, 2, 3, 4, 5], [2]))
+@pytest.mark.full
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_order_on_the_group_with_steps_of_any_sizes(order):
     system, state = heavy_top.build(lie_jax.Minimal(), omega_body=SLOW_SPIN)
     for spread in (0.0, 0.3):

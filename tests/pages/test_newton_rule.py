@@ -1,6 +1,7 @@
 """The papers' rule of Newton's method ends where the method's own does."""
 
 import numpy as np
+import pytest
 
 import lie_jax
 from experiments import newton_rule
@@ -9,6 +10,7 @@ from experiments import newton_rule
 SAME = 1e-6
 
 
+@pytest.mark.full
 def test_the_rule_of_the_papers_ends_where_ours_does():
     top = lie_jax.Body("top", 15.0, np.diag([0.24, 0.47, 0.24]), position=(0, 1, 0))
     joint = lie_jax.SphericalJoint("ground", "top", child_point=(0, -1, 0))
