@@ -1,9 +1,12 @@
-"""A cart with a force as input and the cost of a regulator."""
+"""A cart with a force as input and the cost of a regulator; a mass pushed from rest to rest."""
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 import lie_jax
 from lie_jax.spaces.base import Rn
+from tests.systems import OnALine
 
 DT, STEPS = 0.1, 40
 
@@ -38,3 +41,36 @@ def regulate(t, q, v, u):
 
 def settle(q, v):
     return 0.5 * (10.0 * jnp.sum(q**2) + 4.0 * jnp.sum(v**2))
+
+
+class Mass(OnALine):
+    """A mass on a line, pushed by an input."""
+
+    mass: jax.Array | float
+
+    @property
+    def nu(self):
+        return 1
+
+    def mass_matrix(self, q):
+        return self.mass * jnp.eye(1, dtype=q.dtype)
+
+    def force(self, t, q, v, u):
+        assert u is not None
+        return u
+
+
+AT_ZERO = lie_jax.State(jnp.zeros(1), jnp.zeros(1))
+
+
+class Rest(eqx.Module):
+    """At rest at a place."""
+
+    place: jax.Array
+
+    def __call__(self, q, v, *parameters):
+        return jnp.concatenate([q - self.place, v])
+
+
+def effort(t, q, v, u, *parameters):
+    return 0.5 * jnp.sum(u**2)

@@ -3,7 +3,6 @@
 import operator
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,7 +12,19 @@ from scipy.optimize import LinearConstraint, minimize
 import lie_jax
 from lie_jax import control
 from lie_jax.control import transcription
-from tests.cart import DT, MIDPOINT, START, STEPS, Cart, regulate, settle
+from tests.cart import (
+    AT_ZERO,
+    DT,
+    MIDPOINT,
+    START,
+    STEPS,
+    Cart,
+    Mass,
+    Rest,
+    effort,
+    regulate,
+    settle,
+)
 from tests.systems import OnALine
 
 # Tolerance of the search, relative to terms of the size of the cost.
@@ -24,38 +35,7 @@ A, B = np.array([[1.0, DT], [0.0, 1.0]]), np.array([[0.5 * DT**2], [DT]]) / MASS
 RK4 = lie_jax.RKMK("rk4")
 
 
-class Mass(OnALine):
-    """A mass on a line, pushed by an input."""
-
-    mass: jax.Array
-
-    @property
-    def nu(self):
-        return 1
-
-    def mass_matrix(self, q):
-        return self.mass * jnp.eye(1, dtype=q.dtype)
-
-    def force(self, t, q, v, u):
-        assert u is not None
-        return u
-
-
 TWO = Mass(jnp.asarray(MASS))
-AT_ZERO = lie_jax.State(jnp.zeros(1), jnp.zeros(1))
-
-
-class Rest(eqx.Module):
-    """At rest at a place."""
-
-    place: jax.Array
-
-    def __call__(self, q, v, *parameters):
-        return jnp.concatenate([q - self.place, v])
-
-
-def effort(t, q, v, u, *parameters):
-    return 0.5 * jnp.sum(u**2)
 
 
 def least_effort(distance, seconds, steps):

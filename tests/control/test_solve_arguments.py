@@ -1,6 +1,5 @@
 """Arguments of `control.solve` that go wrong, and ends of a search that are no optimum."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,27 +9,13 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import control
 from lie_jax.control.parts import Layout
-from tests.cart import MIDPOINT
+from tests.cart import AT_ZERO, MIDPOINT, Mass, Rest, effort
 from tests.systems import OnALine, Spinner
 
-AT_ZERO, STEPS = lie_jax.State(jnp.zeros(1), jnp.zeros(1)), 10
+STEPS = 10
+ONE = Mass(1.0)
 # Tolerance of the search, times some terms.
 SEARCH = 1e-8
-
-
-class Mass(OnALine):
-    """A unit mass pushed by an input."""
-
-    @property
-    def nu(self):
-        return 1
-
-    def force(self, t, q, v, u):
-        return u
-
-
-def effort(t, q, v, u, *parameters):
-    return 0.5 * jnp.sum(u**2)
 
 
 def at_one(q, v, *parameters):
@@ -39,7 +24,7 @@ def at_one(q, v, *parameters):
 
 def _phase(**options):
     known = {"steps": STEPS, "duration": 2.0, "running": effort, "end": at_one}
-    return control.Phase(Mass(), MIDPOINT, **{**known, **options})
+    return control.Phase(ONE, MIDPOINT, **{**known, **options})
 
 
 RK4 = lie_jax.RKMK("rk4")
@@ -170,17 +155,8 @@ def test_single_precision():
 
 def _push(distance, limit, **options):
     return control.solve(
-        _phase(end=_At(jnp.asarray(distance)), limits=(-limit, limit), **options), AT_ZERO
+        _phase(end=Rest(jnp.asarray(distance)), limits=(-limit, limit), **options), AT_ZERO
     )
-
-
-class _At(eqx.Module):
-    """At rest at a place."""
-
-    place: jax.Array
-
-    def __call__(self, q, v):
-        return jnp.concatenate([q - self.place, v])
 
 
 @pytest.mark.full

@@ -1,6 +1,5 @@
 """`control.solve` in jit, vmap and derivatives, against closed forms and differences."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,47 +8,16 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import control
-from tests.cart import MIDPOINT
+from tests.cart import AT_ZERO, MIDPOINT, Mass, Rest, effort
 from tests.systems import OnALine
 
 STEPS = 8
-AT_ZERO = lie_jax.State(jnp.zeros(1), jnp.zeros(1))
 # Hessians of the search are differences, right to the cube root of rounding squared.
 CURVATURE = 1e-8
 # Derivatives of these once more.
 SECOND = 1e-5
 # Differences of optima that a search finds to 1e-9, and of inputs, which follow the square root.
 DIFFERENCE, OF_INPUTS = 1e-7, 1e-5
-
-
-class Mass(OnALine):
-    """A mass on a line, pushed by an input."""
-
-    mass: jax.Array
-
-    @property
-    def nu(self):
-        return 1
-
-    def mass_matrix(self, q):
-        return self.mass * jnp.eye(1, dtype=q.dtype)
-
-    def force(self, t, q, v, u):
-        assert u is not None
-        return u
-
-
-class Rest(eqx.Module):
-    """At rest at a place."""
-
-    place: jax.Array
-
-    def __call__(self, q, v):
-        return jnp.concatenate([q - self.place, v])
-
-
-def effort(t, q, v, u):
-    return 0.5 * jnp.sum(u**2)
 
 
 def _push(numbers):
