@@ -1,7 +1,6 @@
 """Derivatives of an optimum by the numbers of its problem, from the conditions that it meets."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -40,7 +39,7 @@ def optimum_of(problem: Problem, at: Point, barrier: Array, converged: Bool[Arra
             after = _newton(problem, at, known, barrier)
             return eqx.filter(after, eqx.is_inexact_array)
 
-        moved = jax.tree.map(lambda x: x * sure, _derivative(follow, problem, tangents[0]))
+        moved = jax.tree.map(lambda x: x * sure, rules.derivative(follow, problem, tangents[0]))
         return moved, jnp.zeros_like(barrier)
 
     values, parameters = (numbers, barrier), (problem, rest, converged)
@@ -83,19 +82,3 @@ def _newton(problem: Problem, at: Point, known: Derivatives, barrier: Array) -> 
     whole = jnp.ones_like(barrier)
     step = step._replace(bounds=Bounds(whole, whole, step.bounds.fall))
     return newton.go(problem, at, derived, step, whole, barrier)
-
-
-def _derivative(function: Any, tree: Any, changes: Any) -> Any:
-    """Derivative of a function of a pytree along changes, None for zero."""
-    leaves, structure = jax.tree.flatten(tree)
-    tangents = structure.flatten_up_to(changes)
-    moving = [i for i, x in enumerate(tangents) if x is not None]
-
-    def along(*moved):
-        replaced = dict(zip(moving, moved, strict=True))
-        return function(
-            jax.tree.unflatten(structure, [replaced.get(i, x) for i, x in enumerate(leaves)])
-        )
-
-    start, direction = ([x[i] for i in moving] for x in (leaves, tangents))
-    return jax.jvp(along, start, direction)[1]

@@ -100,6 +100,25 @@ def value_as(values: Any, function: Callable[[Any], Any], parameters: Any) -> An
     return jax.tree.unflatten(structure, ruled)
 
 
+def derivative(function: Callable, parameters: Any, tangents: Any) -> Any:
+    """Derivative of a function of a pytree along `tangents`, in its structure with None for zero.
+
+    Parameters without a tangent are constants: JAX traces no derivative by them.
+    """
+    leaves, structure = jax.tree.flatten(parameters)
+    changes = structure.flatten_up_to(tangents)
+    moving = [i for i, change in enumerate(changes) if change is not None]
+
+    def along(*moved):
+        values = dict(zip(moving, moved, strict=True))
+        return function(
+            jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)])
+        )
+
+    start, direction = ([x[i] for i in moving] for x in (leaves, changes))
+    return jax.jvp(along, start, direction)[1]
+
+
 class _DerivativeOf(NamedTuple):
     """Rule of `value_as`: the derivative of a function of a list of arrays.
 
@@ -110,14 +129,7 @@ class _DerivativeOf(NamedTuple):
     function: Callable
 
     def __call__(self, values, numbers, tangents):
-        moving = [i for i, x in enumerate(tangents) if x is not None]
-
-        def along(*moved):
-            replaced = dict(zip(moving, moved, strict=True))
-            return self.function([replaced.get(i, x) for i, x in enumerate(numbers)])
-
-        start, direction = ([x[i] for i in moving] for x in (numbers, tangents))
-        return jax.jvp(along, start, direction)[1]
+        return derivative(self.function, list(numbers), list(tangents))
 
     def batch(self, axes: list, size: int) -> "_DerivativeOf":
         """The rule of a batch."""
