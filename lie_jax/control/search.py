@@ -89,27 +89,36 @@ def _share(found: Errors, barrier: Array, size: Array) -> Array:
     return apart / size
 
 
-def last_barrier(found: Errors, tolerance: Array | float) -> Array:
-    """Barrier whose share of a cost of one or more is a small part of a tolerance."""
-    size = jnp.maximum(1.0, jnp.abs(found.cost))
-    return _LAST * tolerance * size / jnp.maximum(1.0, found.limits)
+def _largest_cost(search: Search) -> Array:
+    """The largest cost that the search met."""
+    known = jnp.where(jnp.isnan(search.history[:, 0]), 0.0, jnp.abs(search.history[:, 0]))
+    return jnp.maximum(jnp.max(known), jnp.abs(search.look.found.cost))
+
+
+def cost_size(search: Search) -> Array:
+    """Size of the cost: one below one counts as the largest that was met."""
+    largest = _largest_cost(search)
+    least = jnp.where(largest > 0.0, jnp.minimum(1.0, largest), 1.0)
+    return jnp.maximum(least, jnp.abs(search.look.found.cost))
+
+
+def last_barrier(size: Array, limits: Array, tolerance: Array | float) -> Array:
+    """Barrier whose share of a cost of a size, times the number of limits, is a small part of a
+    tolerance.
+    """
+    return _LAST * tolerance * size / jnp.maximum(1.0, limits)
 
 
 @eqx.filter_jit
 def _see(rules: Rules, search: Search) -> Search:
     """Verdict on the point: whether the search has converged or ends, and the next barrier."""
     found, barrier = search.look.found, search.barrier
-    known = jnp.where(jnp.isnan(search.history[:, 0]), 0.0, jnp.abs(search.history[:, 0]))
-    largest_cost = jnp.maximum(jnp.max(known), jnp.abs(found.cost))
-    norm = _relative(found, largest_cost)
+    norm, size = _relative(found, _largest_cost(search)), cost_size(search)
     row = jnp.stack([found.cost, norm, found.violation])
-    # Costs below one count as the largest that was met.
-    least_size = jnp.where(largest_cost > 0.0, jnp.minimum(1.0, largest_cost), 1.0)
-    size = jnp.maximum(least_size, jnp.abs(found.cost))
     errors = jnp.maximum(norm, found.violation)
     # What the barriers of all limits add to the cost is their number times the barrier.
     converged = jnp.maximum(errors, found.products / size) <= rules.tolerance
-    least = last_barrier(found, rules.tolerance) * size / jnp.maximum(1.0, jnp.abs(found.cost))
+    least = last_barrier(size, found.limits, rules.tolerance)
 
     def lower(barrier):
         return jnp.maximum(least, jnp.minimum(_FALL * barrier, barrier**_POWER))

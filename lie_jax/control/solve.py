@@ -90,7 +90,8 @@ def solve(
     if is_traced:
         whole = snapshots.freeze(_problem(given, whole.parts)[0])
         # Limits are met to the barrier, equations solved to rounding over it: 1e-7 of both at this.
-        last = search.last_barrier(found.look.found, 10.0 * _TOLERANCES[at.p.dtype.itemsize])
+        size, limits = search.cost_size(found), found.look.found.limits
+        last = search.last_barrier(size, limits, 10.0 * _TOLERANCES[at.p.dtype.itemsize])
         at = sensitivity.optimum_of(whole, at, jnp.maximum(found.barrier, last), found.converged)
     result = optimum.collect(whole, phases, found, at, held.layout)
     return optimum.alone(result) if isinstance(problem, Phase) else result

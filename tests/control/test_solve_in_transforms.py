@@ -125,6 +125,26 @@ def test_derivatives_with_limits_in_force_are_those_of_differences():
 
 
 @pytest.mark.full
+def test_derivatives_of_costs_of_any_size():
+    """With places and limits a millionth as large, inputs change with them as much as before."""
+
+    def inputs(numbers):
+        distance, limit = numbers
+        phase = control.Phase(
+            Mass(1.0), MIDPOINT, steps=STEPS, duration=2.0, running=effort, end=Rest(distance),
+            limits=(-limit, limit),
+        )  # fmt: skip
+        return control.solve(phase, AT_ZERO).inputs[:, 0]
+
+    numbers = jnp.asarray([1.0, 1.2])
+    # The first input is at its limit.
+    slopes = jax.jit(jax.jacfwd(inputs))
+    known = slopes(numbers)
+    assert_allclose(known[0], [0.0, 1.0], atol=OF_INPUTS)
+    assert_allclose(slopes(1e-6 * numbers), known, atol=OF_INPUTS)
+
+
+@pytest.mark.full
 def test_a_search_that_has_not_converged_has_no_derivative():
     def duration(x):
         phase = control.Phase(
