@@ -35,8 +35,7 @@ class Step(NamedTuple):
     """Directions of all chunks, changes of the first nodes of the phases (r,) and new costates
     there, changes of the parameters with their multipliers, and new multipliers of conditions.
 
-    `gains` of the steps by local coordinates. `right`: whether the matrix of Newton's equations had
-    the inertia of a minimum.
+    `right`: whether the matrix of Newton's equations had the inertia of a minimum.
     """
 
     directions: tuple[tuple[Direction, ...], ...]
@@ -45,7 +44,6 @@ class Step(NamedTuple):
     parameters: Parameters
     multipliers: Array
     bounds: Bounds
-    gains: tuple[tuple[Array, ...], ...]
     right: Bool[Array, ""]
 
 
@@ -240,7 +238,7 @@ def substitute(
     x, shared, right = first_change(problem, at, derived, swept, barrier, damping)
     policies, first_values = swept.policies, swept.first_values
     changes, multipliers, bounds = _along_parameters(problem.limits, at.parameters, shared, barrier)
-    directions, firsts, costates, gains = [], [], [], []
+    directions, firsts, costates = [], [], []
     for j, (part, stretch) in enumerate(zip(problem.parts, at.stretches, strict=True)):
         if j:
             x = _go(derived.links[j - 1], x, changes.p)
@@ -254,10 +252,9 @@ def substitute(
             )
             of_phase.append(direction)
         directions.append(tuple(of_phase))
-        gains.append(tuple(policy.gains for policy in policies[j]))
         bounds = _fall_at_end(bounds, derived.endings[j].slope, x, changes.p)
     parts = tuple(directions), tuple(firsts), tuple(costates)
-    return Step(*parts, changes, multipliers, bounds, tuple(gains), right)
+    return Step(*parts, changes, multipliers, bounds, right)
 
 
 @eqx.filter_jit

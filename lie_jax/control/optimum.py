@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from lie_jax.control.elimination import Policy
 from lie_jax.control.ends import end_cost
 from lie_jax.control.guess import Multipliers, library
-from lie_jax.control.newton import step
+from lie_jax.control.newton import Sweep
 from lie_jax.control.parts import Layout
 from lie_jax.control.phase import Phase
 from lie_jax.control.points import Point, Problem
@@ -55,16 +56,12 @@ class Optimum(eqx.Module):
 
 
 def collect(
-    problem: Problem, phases: list[Phase], found: Search, at: Point, layout: Layout
+    problem: Problem, phases: list[Phase], found: Search, swept: Sweep, at: Point, layout: Layout
 ) -> Optimum:
     """Results of a search at its end, a point that has the derivatives of the optimum where JAX
-    traces it, with lists of those of the phases.
+    traces it, with the elimination of its steps, in lists of those of the phases.
     """
     derived, xp = found.look.derived, library(problem, found, at)
-    zero = jnp.zeros_like(found.barrier)
-    last = rules.stop_gradient(
-        step(problem, found.look.at, derived, found.look.units, found.barrier, zero).gains
-    )
     columns: list[list[Any]] = [[] for _ in range(6)]
     for j, (phase, part, stretch) in enumerate(
         zip(phases, problem.parts, at.stretches, strict=True)
@@ -93,7 +90,7 @@ def collect(
         )  # fmt: skip
         start, duration = part.clock.start_at(at.p), part.clock.duration_at(at.p)
         times = xp.asarray(start) + xp.asarray(duration) * np.linspace(0.0, 1.0, count + 1)
-        gains = placement @ _gains(derived, last[j], j, count, xp)
+        gains = placement @ _gains(derived, swept.policies[j], j, count, xp)
         times = jnp.asarray(times, at.p.dtype)
         values = states, jnp.asarray(inputs), duration, times, jnp.asarray(gains), multipliers
         for column, value in zip(columns, values, strict=True):
@@ -136,11 +133,11 @@ def _with_derivative(cost: Array, problem: Problem, at: Point) -> Array:
     return rules.value_as(cost, total, (problem, at))
 
 
-def _gains(derived: Any, gains: Sequence[Array], phase: int, count: int, xp: Any) -> Any:
+def _gains(derived: Any, policies: Sequence[Policy], phase: int, count: int, xp: Any) -> Any:
     """Gains (steps, m, n) by all local coordinates of the nodes before the steps."""
     expansions = derived.expansions[phase]
     r = expansions[0].gaps.shape[1]
-    table = xp.concatenate([xp.asarray(x)[:, :, :r] for x in gains])[:count]
+    table = xp.concatenate([xp.asarray(x.gains)[:, :, :r] for x in policies])[:count]
     first = derived.firsts[phase]
     if first is None:
         return table

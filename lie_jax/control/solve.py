@@ -84,7 +84,7 @@ def solve(
     if tolerance is None:
         tolerance = _TOLERANCES[held.at.p.dtype.itemsize]
     checks.positive("solve(tolerance=)", tolerance, "error of the conditions of an optimum")
-    found, is_least = verdict.check(held.whole, _search(held, tolerance, max_iterations))
+    found, swept, is_least = verdict.check(held.whole, _search(held, tolerance, max_iterations))
     verdict.warn_unless_converged(held.whole, found, tolerance, max_iterations, is_least)
     whole, at = held.whole, found.look.at
     if is_traced:
@@ -92,8 +92,9 @@ def solve(
         # Limits are met to the barrier, equations solved to rounding over it: 1e-7 of both at this.
         size, limits = search.cost_size(found), found.look.found.limits
         last = search.last_barrier(size, limits, 10.0 * _TOLERANCES[at.p.dtype.itemsize])
-        at = sensitivity.optimum_of(whole, at, jnp.maximum(found.barrier, last), found.converged)
-    result = optimum.collect(whole, phases, found, at, held.layout)
+        barrier = jnp.maximum(found.barrier, last)
+        at = sensitivity.optimum_of(whole, found.look, barrier, found.converged)
+    result = optimum.collect(whole, phases, found, swept, at, held.layout)
     return optimum.alone(result) if isinstance(problem, Phase) else result
 
 

@@ -1,32 +1,43 @@
-"""What a search of `solve` that has not converged says."""
+"""Whether a search of `solve` has ended at a minimum, and what it says otherwise."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
 from lie_jax.control.elimination import Map
-from lie_jax.control.newton import step
+from lie_jax.control.newton import Sweep, first_change, sweep
 from lie_jax.control.points import Problem
 from lie_jax.control.search import Search
 from lie_jax.user_functions import libraries
 
 
-def check(problem: Problem, found: Search) -> tuple[Search, bool]:
-    """Search that has not converged where its end is no minimum, and whether it may be one.
+def check(problem: Problem, found: Search) -> tuple[Search, Sweep, bool]:
+    """Search that has not converged where its end is no minimum, the elimination of all steps at
+    the end, and whether that may be a minimum.
 
     Conditions of first order hold at maxima and saddles, too; there the Hessian along all ways that
     the conditions leave has a negative curvature. It may have none in directions without a cost,
-    and is right to the errors of its differences: damping by a few times these.
+    and is right to the errors of its differences: damping by a few times these counts, too.
     """
-    is_traced = checks.has_tracers(found)
-    if not is_traced and not bool(found.converged):
-        return found, True
-    look = found.look
-    damping = jnp.asarray(jnp.finfo(found.barrier.dtype).eps ** (1 / 3), found.barrier.dtype)
-    newton = step(problem, look.at, look.derived, look.units, found.barrier, damping)
-    if is_traced:
-        return found._replace(converged=found.converged & newton.right), True
-    return found._replace(converged=newton.right), bool(newton.right)
+    look, zero = found.look, jnp.zeros_like(found.barrier)
+    small = jnp.asarray(jnp.finfo(zero.dtype).eps ** (1 / 3), zero.dtype)
+
+    def eliminate(damping):
+        swept = sweep(problem, look.at, look.derived, look.units, found.barrier, damping)
+        change = first_change(problem, look.at, look.derived, swept, found.barrier, damping)
+        return swept, change[2]
+
+    if checks.has_tracers(found):
+        # A loop has the code of an elimination once.
+        swept, right = jax.lax.map(eliminate, jnp.stack([zero, small]))
+        converged = found.converged & jnp.any(right)
+        return found._replace(converged=converged), jax.tree.map(lambda x: x[0], swept), True
+    swept, right = eliminate(zero)
+    if bool(right) or not bool(found.converged):
+        return found, swept, True
+    right = eliminate(small)[1]
+    return found._replace(converged=right), swept, bool(right)
 
 
 def warn_unless_converged(
