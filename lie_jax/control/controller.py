@@ -13,7 +13,7 @@ from lie_jax.control import nodes
 from lie_jax.control.elimination import Map
 from lie_jax.control.errors import errors
 from lie_jax.control.merit import merit
-from lie_jax.control.newton import Sweep, first_change, go, substitute, sweep
+from lie_jax.control.newton import First, Sweep, first_change, go, substitute, sweep
 from lie_jax.control.nodes import Node
 from lie_jax.control.parts import Part
 from lie_jax.control.points import Derivatives, Point, Problem, derive
@@ -149,20 +149,27 @@ def _check(state: Any, plan: Any) -> None:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _feed(fixed: Fixed, arrays: list[Array], state: State, plan: Plan) -> Array:
-    problem = _at_time(fixed.problem(arrays), plan.t)
-    return problem.parts[0].inputs(_first_input(problem, state, plan.search))
+    start = _start(fixed.problem(arrays), state, plan)
+    return start.problem.parts[0].inputs(_first_input(start, plan.search))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _prepare(fixed: Fixed, arrays: list[Array], state: State, plan: Plan) -> Plan:
-    return _next_plan(fixed.problem(arrays), state, plan)
+    return _feed_and_prepare(fixed, arrays, state, plan)[1]
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _feed_and_prepare(
     fixed: Fixed, arrays: list[Array], state: State, plan: Plan
 ) -> tuple[Array, Plan]:
-    return _feed(fixed, arrays, state, plan), _prepare(fixed, arrays, state, plan)
+    start, search = _start(fixed.problem(arrays), state, plan), plan.search
+    u, part = _first_input(start, search), start.problem.parts[0]
+    at, barrier, damping, share = _improve(start, search)
+    t, dt = part.moment(jnp.zeros((), int), at.p)
+    held = jnp.where(jnp.isfinite(u), u, at.stretches[0].chunks[0].u[0])
+    held = held if part.has_rates else held[:0]
+    after = _plan(start.problem, t + dt, _shift(part, at), barrier, damping, share, held)
+    return part.inputs(u), after
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -173,7 +180,7 @@ def _iterate(
     problem = fixed.problem(arrays)
 
     def improve(_, plan):
-        at, barrier, damping, share = _improve(problem, state, plan)
+        at, barrier, damping, share = _improve(_start(problem, state, plan), plan.search)
         return _plan(problem, plan.t, at, barrier, damping, share, plan.search.held)
 
     plan = jax.lax.fori_loop(0, count - 1, improve, plan)
@@ -187,26 +194,36 @@ def first_plan(fixed: Fixed, arrays: list[Array], at: Point, barrier: Array, hel
     return _plan(fixed.problem(arrays), zero, at, barrier, zero, zero, held)
 
 
-def _next_plan(problem: Problem, state: State, plan: Plan) -> Plan:
-    timed = _at_time(problem, plan.t)
-    held = _first_input(timed, state, plan.search)
-    at, barrier, damping, share = _improve(problem, state, plan)
-    part = timed.parts[0]
-    t, dt = part.moment(jnp.zeros((), int), at.p)
-    held = jnp.where(jnp.isfinite(held), held, at.stretches[0].chunks[0].u[0])
-    held = held if part.has_rates else held[:0]
-    return _plan(problem, t + dt, _shift(part, at), barrier, damping, share, held)
+class _Start(NamedTuple):
+    """Problem at the time of a plan, `measured` first node, derivatives with it as the start, and
+    the first change that it asks for.
+    """
+
+    problem: Problem
+    measured: Node
+    derived: Derivatives
+    first: First
 
 
-def _improve(problem: Problem, state: State, plan: Plan) -> tuple[Point, Array, Array, Array]:
+def _start(problem: Problem, state: State, plan: Plan) -> _Start:
+    """What a measured state changes in a plan before an iteration."""
+    problem, search = _at_time(problem, plan.t), plan.search
+    at, part, measured = search.look.at, problem.parts[0], Node(state, search.held)
+    node = at.stretches[0].chunks[0].first
+    gap = nodes.coordinates(part.system(at.p), node, search.look.derived.firsts[0], measured)
+    derived = search.look.derived._replace(start=_given(gap))
+    first = first_change(problem, at, derived, search.swept, search.barrier, search.damping)
+    return _Start(problem, measured, derived, first)
+
+
+def _improve(start: _Start, search: Search) -> tuple[Point, Array, Array, Array]:
     """Point after an iteration at a measured state, the next barrier and damping, and the part of
     the step that was taken.
     """
-    problem, found = _at_time(problem, plan.t), plan.search
-    at, barrier, part = found.look.at, found.barrier, problem.parts[0]
-    derived = _from_state(problem, found, state)
-    step = substitute(problem, at, derived, found.swept, barrier, found.damping)
-    measured = Node(state, found.held)
+    problem, measured, derived, first = start
+    at, barrier, part = search.look.at, search.barrier, problem.parts[0]
+    before = search.look.found
+    step = substitute(problem, at, derived, search.swept, first, barrier)
     pulls = (*step.costates, step.multipliers, *(x.costates for x in step.directions[0]))
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in pulls]))
     weight = _WEIGHT * jnp.where(largest > 0.0, largest, 1.0)
@@ -225,13 +242,13 @@ def _improve(problem: Problem, state: State, plan: Plan) -> tuple[Point, Array, 
     # A step that is not finite stays out where none of it is taken.
     after = jax.tree.map(lambda new, old: jnp.where(share > 0.0, new, old), there(share), at)
     # How the cost changes, and was to: what neither state nor inputs change has no share in it.
-    gain = jnp.abs(step.bounds.fall) + jnp.abs(merits.cost[best] - found.look.found.cost)
+    gain = jnp.abs(step.bounds.fall) + jnp.abs(merits.cost[best] - before.cost)
     gain = jnp.where(jnp.isfinite(gain), gain, 0.0)
-    size = (gain + _SMALL * jnp.finfo(gain.dtype).tiny) / jnp.maximum(1.0, found.look.found.limits)
+    size = (gain + _SMALL * jnp.finfo(gain.dtype).tiny) / jnp.maximum(1.0, before.limits)
     factor = jnp.where(share < _LONG, _RISE, _FALL)
     barrier = jnp.clip(factor * barrier, _LEAST * size, _LARGEST * size)
-    worse = jnp.maximum(_MORE * found.damping, _FIRST_DAMPING)
-    damping = jnp.where(step.right & (share > 0.0), _LESS * found.damping, worse)
+    worse = jnp.maximum(_MORE * search.damping, _FIRST_DAMPING)
+    damping = jnp.where(step.right & (share > 0.0), _LESS * search.damping, worse)
     damping = jnp.where(damping < _LESS * _FIRST_DAMPING, 0.0, damping)
     return after, barrier, damping, share
 
@@ -241,29 +258,16 @@ def _at_time(problem: Problem, t: Array) -> Problem:
     return eqx.tree_at(lambda x: x.parts[0].clock.start, problem, t)
 
 
-def _from_state(problem: Problem, search: Search, state: State) -> Derivatives:
-    """Derivatives with a measured state as the start."""
-    derived, at = search.look.derived, search.look.at
-    part, first = problem.parts[0], at.stretches[0].chunks[0].first
-    measured = Node(state, search.held)
-    gap = nodes.coordinates(part.system(at.p), first, derived.firsts[0], measured)
-    return derived._replace(start=_given(gap))
-
-
 def _given(gap: Array) -> Map:
     """Map to the first node, which nothing precedes."""
     nothing = gap[:0]
     return Map(jnp.zeros((gap.shape[0], 0), gap.dtype), gap, nothing, nothing[:, None][:, :0])
 
 
-def _first_input(problem: Problem, state: State, search: Search) -> Array:
+def _first_input(start: _Start, search: Search) -> Array:
     """The inputs of the first step (m,) that are free."""
-    at, part = search.look.at, problem.parts[0]
-    derived = _from_state(problem, search, state)
-    x, shared, right = first_change(
-        problem, at, derived, search.swept, search.barrier, search.damping
-    )
-    planned = at.stretches[0].chunks[0].u[0]
+    (x, shared, right), part = start.first, start.problem.parts[0]
+    planned = search.look.at.stretches[0].chunks[0].u[0]
     gains = search.swept.policies[0][0].gains[0]
     u = jnp.clip(planned + matvec(gains, jnp.concatenate([x, shared])), part.lower, part.upper)
     return jnp.where(right, u, planned)

@@ -67,7 +67,8 @@ def step(
 ) -> Step:
     """Newton's step with a damping of the Hessian, in the units of each phase's inputs."""
     swept = sweep(problem, at, derived, units, barrier, damping)
-    return substitute(problem, at, derived, swept, barrier, damping)
+    first = first_change(problem, at, derived, swept, barrier, damping)
+    return substitute(problem, at, derived, swept, first, barrier)
 
 
 def sweep(
@@ -113,12 +114,20 @@ def _counts(at: Point, derived: Derivatives) -> tuple[list[int], int, int]:
     return of_phases, of_period, sum(of_phases) + at.begin.shape[0] + of_period
 
 
+class First(NamedTuple):
+    """Change x (r,) of the first node of all, `shared` (changes of p, new λ, one), and whether the
+    matrix of Newton's equations has the `right` inertia, that of a minimum.
+    """
+
+    x: Array
+    shared: Array
+    right: Bool[Array, ""]
+
+
 def first_change(
     problem: Problem, at: Point, derived: Derivatives, swept: Sweep, barrier: Array, damping: Array
-) -> tuple[Array, Array, Bool[Array, ""]]:
-    """Change of the first node of all, (changes of p, new λ, one), and whether the matrix has the
-    inertia of a minimum.
-    """
+) -> First:
+    """Solution of what the elimination of all steps leaves, which reads the start."""
     ps, value = at.p.shape[0], swept.value
     if isinstance(derived.start, Map):
         value, xs = _precede(value, derived.start, ps), 0
@@ -129,7 +138,7 @@ def first_change(
     x, shared, right = _solve_shared(problem.limits, at.parameters, value, xs, barrier, damping)
     if isinstance(derived.start, Map):
         x = _go(derived.start, x, shared[:ps])
-    return x, shared, right
+    return First(x, shared, right)
 
 
 @eqx.filter_jit
@@ -231,11 +240,11 @@ def substitute(
     at: Point,
     derived: Derivatives,
     swept: Sweep,
+    first: First,
     barrier: Array,
-    damping: Array,
 ) -> Step:
-    """Newton's step from the elimination of all steps, first one first."""
-    x, shared, right = first_change(problem, at, derived, swept, barrier, damping)
+    """Newton's step from the elimination of all steps and the first change, first one first."""
+    x, shared, right = first
     policies, first_values = swept.policies, swept.first_values
     changes, multipliers, bounds = _along_parameters(problem.limits, at.parameters, shared, barrier)
     directions, firsts, costates = [], [], []

@@ -25,8 +25,8 @@ def check(problem: Problem, found: Search) -> tuple[Search, Sweep, bool]:
 
     def eliminate(damping):
         swept = sweep(problem, look.at, look.derived, look.units, found.barrier, damping)
-        change = first_change(problem, look.at, look.derived, swept, found.barrier, damping)
-        return swept, change[2]
+        first = first_change(problem, look.at, look.derived, swept, found.barrier, damping)
+        return swept, first.right
 
     if checks.has_tracers(found):
         # A loop has the code of an elimination once.
