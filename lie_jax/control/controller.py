@@ -78,7 +78,10 @@ class Plan(eqx.Module):
 
 
 class Fixed:
-    """What is no array of a problem, hashed once: programs are found by it within microseconds."""
+    """A problem taken apart: its arrays, and the rest, by which JAX knows compiled programs.
+
+    The hash of the rest is computed once, so that a call begins within microseconds.
+    """
 
     def __init__(self, problem: Problem):
         arrays, self.rest = eqx.partition(problem, eqx.is_array)
@@ -211,7 +214,7 @@ def _start(problem: Problem, state: State, plan: Plan) -> _Start:
     at, part, measured = search.look.at, problem.parts[0], Node(state, search.held)
     node = at.stretches[0].chunks[0].first
     gap = nodes.coordinates(part.system(at.p), node, search.look.derived.firsts[0], measured)
-    derived = search.look.derived._replace(start=_given(gap))
+    derived = search.look.derived._replace(start=_to_first(gap))
     first = first_change(problem, at, derived, search.swept, search.barrier, search.damping)
     return _Start(problem, measured, derived, first)
 
@@ -222,7 +225,7 @@ def _improve(start: _Start, search: Search) -> tuple[Point, Array, Array, Array]
     """
     problem, measured, derived, first = start
     at, barrier, part = search.look.at, search.barrier, problem.parts[0]
-    before = search.look.found
+    before = search.look.errors
     step = substitute(problem, at, derived, search.swept, first, barrier)
     pulls = (*step.costates, step.multipliers, *(x.costates for x in step.directions[0]))
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in pulls]))
@@ -258,7 +261,7 @@ def _at_time(problem: Problem, t: Array) -> Problem:
     return eqx.tree_at(lambda x: x.parts[0].clock.start, problem, t)
 
 
-def _given(gap: Array) -> Map:
+def _to_first(gap: Array) -> Map:
     """Map to the first node, which nothing precedes."""
     nothing = gap[:0]
     return Map(jnp.zeros((gap.shape[0], 0), gap.dtype), gap, nothing, nothing[:, None][:, :0])
@@ -309,10 +312,9 @@ def _plan(
     (chunk,) = stretch.chunks
     at = at._replace(stretches=(stretch._replace(chunks=(_recentre(part, chunk, barrier),)),))
     derived = derive(dataclasses.replace(problem, given=chunk.first.state), at)
-    derived = derived._replace(start=_given(0.0 * derived.expansions[0][0].gaps[0]))
+    derived = derived._replace(start=_to_first(0.0 * derived.expansions[0][0].gaps[0]))
     here = Look(at, derived, *errors(problem, at, derived))
     swept = sweep(problem, at, derived, here.units, barrier, damping)
-    found = here.found
     return Plan(
         t=t,
         states=jax.tree.map(
@@ -321,8 +323,8 @@ def _plan(
         ),
         inputs=jax.vmap(part.inputs)(chunk.u),
         gains=_gains(part, derived, swept),
-        cost=found.cost,
-        violation=found.violation,
+        cost=here.errors.cost,
+        violation=here.errors.violation,
         part=share,
         search=Search(here, swept, barrier, damping, held),
     )  # fmt: skip

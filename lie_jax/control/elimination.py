@@ -144,7 +144,7 @@ def _with_barriers(
     """Slopes and Hessians with the barriers of limits, and of slacks, which are eliminated."""
     r, m = expansion.gaps.shape[1], chunk.u.shape[1]
     below, above = distances(part, chunk)
-    low, high = limited(part, chunk)
+    low, high = has_limits(part, chunk)
     push = jnp.where(high, barrier / above, 0.0) - jnp.where(low, barrier / below, 0.0)
     weight = jnp.where(low, chunk.low / below, 0.0) + jnp.where(high, chunk.high / above, 0.0)
     ps = expansion.slope.shape[1] - r - m
@@ -160,7 +160,7 @@ def _with_barriers(
     return slope, hessian
 
 
-def limited(part: Part, chunk: Chunk) -> tuple[Array, Array]:
+def has_limits(part: Part, chunk: Chunk) -> tuple[Array, Array]:
     """Which inputs of which steps have lower limits, and upper ones."""
     real = chunk.real[:, None]
     return jnp.isfinite(part.lower)[None] & real, jnp.isfinite(part.upper)[None] & real
@@ -218,7 +218,7 @@ def forward(
     rows = expansion.steps, expansion.gaps, policy.gains, policy.values
     last, (nodes, du, z, costates) = jax.lax.scan(ahead, x, rows)
     below, above = distances(part, chunk)
-    has_low, has_high = limited(part, chunk)
+    has_low, has_high = has_limits(part, chunk)
     low = jnp.where(has_low, (barrier - chunk.low * du) / below - chunk.low, 0.0)
     high = jnp.where(has_high, (barrier + chunk.high * du) / above - chunk.high, 0.0)
     slacks = -(expansion.values + chunk.slacks) - jnp.sum(

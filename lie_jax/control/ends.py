@@ -75,16 +75,16 @@ def at_last(
     """
     r = _size(part, node)
 
-    def moved(z):
+    def end_at(z):
         q = p + z[r:]
         return point(part.system(q), time_at(part, True, q), node, around, z[:r]), q
 
     def cost(z):
-        end, q = moved(z)
+        end, q = end_at(z)
         return end_cost(part, end.state, q)
 
     def conditions(z):
-        end, q = moved(z)
+        end, q = end_at(z)
         values = part.end(end.state, q)
         if cycle is None:
             return values
@@ -165,13 +165,13 @@ def link(
     """Map from the last node of a phase to the first one of the next."""
     r = _size(part, node)
 
-    def arrived(z):
+    def arrive(z):
         q = p + z[r:]
         end = point(part.system(q), time_at(part, True, q), node, around, z[:r])
         there = mirror(change, end.state, part.layout.read(q))
         return coordinates(following.system(q), first, ahead, Node(there, 0.0 * first.held))
 
-    return _map(arrived, jnp.zeros(r + p.shape[0], p.dtype), costate)
+    return _map(arrive, jnp.zeros(r + p.shape[0], p.dtype), costate)
 
 
 @eqx.filter_jit
@@ -185,11 +185,11 @@ def start(
 ) -> Map:
     """Map from the parameters to the first node of all, where its state is given."""
 
-    def arrived(z):
+    def arrive(z):
         there = Node(start_state(part, given, p + z), 0.0 * first.held)
         return coordinates(part.system(p + z), first, ahead, there)
 
-    return _map(arrived, jnp.zeros_like(p), costate)
+    return _map(arrive, jnp.zeros_like(p), costate)
 
 
 def start_state(part: Part, given: Any, p: Array) -> State:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.control import nodes, points
-from lie_jax.control.elimination import Map, limited
+from lie_jax.control.elimination import Map, has_limits
 from lie_jax.control.parts import Part
 from lie_jax.control.points import (
     Derivatives,
@@ -79,7 +79,7 @@ def _of_chunk(
     sizes = sizes + jnp.sum(jnp.abs(pushed), axis=1) + jnp.sum(jnp.abs(pulled), axis=1)
     total, sizes = (jnp.where(real, x, 0.0) for x in (total, sizes))
     below, above = distances(part, chunk)
-    has_low, has_high = limited(part, chunk)
+    has_low, has_high = has_limits(part, chunk)
     pairs = [
         (below * chunk.low, has_low),
         (above * chunk.high, has_high),

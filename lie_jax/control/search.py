@@ -92,14 +92,14 @@ def _share(found: Errors, barrier: Array, size: Array) -> Array:
 def _largest_cost(search: Search) -> Array:
     """The largest cost that the search met."""
     known = jnp.where(jnp.isnan(search.history[:, 0]), 0.0, jnp.abs(search.history[:, 0]))
-    return jnp.maximum(jnp.max(known), jnp.abs(search.look.found.cost))
+    return jnp.maximum(jnp.max(known), jnp.abs(search.look.errors.cost))
 
 
 def cost_size(search: Search) -> Array:
     """Size of the cost: one below one counts as the largest that was met."""
     largest = _largest_cost(search)
     least = jnp.where(largest > 0.0, jnp.minimum(1.0, largest), 1.0)
-    return jnp.maximum(least, jnp.abs(search.look.found.cost))
+    return jnp.maximum(least, jnp.abs(search.look.errors.cost))
 
 
 def last_barrier(size: Array, limits: Array, tolerance: Array | float) -> Array:
@@ -112,7 +112,7 @@ def last_barrier(size: Array, limits: Array, tolerance: Array | float) -> Array:
 @eqx.filter_jit
 def _see(rules: Rules, search: Search) -> Search:
     """Verdict on the point: whether the search has converged or ends, and the next barrier."""
-    found, barrier = search.look.found, search.barrier
+    found, barrier = search.look.errors, search.barrier
     norm, size = _relative(found, _largest_cost(search)), cost_size(search)
     row = jnp.stack([found.cost, norm, found.violation])
     errors = jnp.maximum(norm, found.violation)
@@ -152,7 +152,7 @@ class Look(NamedTuple):
 
     at: Point
     derived: Derivatives
-    found: Errors
+    errors: Errors
     units: tuple[Array, ...]
 
 
@@ -198,7 +198,7 @@ def _advance(is_traced: bool, problem: Problem, search: Search) -> Search:
         part = _halve(trial.part, trial.trials)
         there = look(problem, go(problem, at, derived, moved, part, barrier))
         taken, falls = _accept(
-            found, there.found, moved.bounds.fall, part, barrier, refused, search.largest
+            found, there.errors, moved.bounds.fall, part, barrier, refused, search.largest
         )
         return _Trial(there, part, taken, falls, trial.trials + 1)
 
@@ -278,7 +278,7 @@ def run(problem: Problem, rules: Rules, start: Look, barrier: Array, iterations:
         barrier=barrier,
         damping=zero,
         refused=jnp.full((FILTERED, 2), jnp.inf, dtype),
-        largest=_LARGEST_GAP * jnp.maximum(1.0, start.found.gap),
+        largest=_LARGEST_GAP * jnp.maximum(1.0, start.errors.gap),
         iterations=jnp.zeros((), jnp.int32),
         history=jnp.full((iterations + 1, 3), jnp.nan, dtype),
         converged=no,

@@ -90,7 +90,7 @@ def solve(
     if is_traced:
         whole = snapshots.freeze(_problem(given, whole.parts)[0])
         # Limits are met to the barrier, equations solved to rounding over it: 1e-7 of both at this.
-        size, limits = search.cost_size(found), found.look.found.limits
+        size, limits = search.cost_size(found), found.look.errors.limits
         last = search.last_barrier(size, limits, 10.0 * _TOLERANCES[at.p.dtype.itemsize])
         barrier = jnp.maximum(found.barrier, last)
         at = sensitivity.optimum_of(whole, found.look, barrier, found.converged)

@@ -129,12 +129,12 @@ def expand(part: Part, chunk: Chunk, p: Array) -> Expansion:
         nothing = jnp.eye(r, origin.shape[0], dtype=p.dtype)
         idle = jnp.pad(jnp.eye(m, dtype=p.dtype), ((r, p.shape[0]), (r, p.shape[0])))
 
-        def kept(x: Array, otherwise: Any = 0.0) -> Array:
+        def keep(x: Array, otherwise: Any = 0.0) -> Array:
             return jnp.where(real, x, otherwise)
 
         return (
-            kept(steps, nothing), kept(apart), kept(value), kept(slope), kept(hessian, idle),
-            kept(values, -1.0), kept(jacobian),
+            keep(steps, nothing), keep(apart), keep(value), keep(slope), keep(hessian, idle),
+            keep(values, -1.0), keep(jacobian),
         )  # fmt: skip
 
     rows = (

@@ -237,9 +237,9 @@ def describe(weighted: PyTree, weights: PyTree) -> tuple[PyTree, PyTree, PyTree,
     def of_channel(residual, weight):
         has_weight = weight > 0.0
         unweighted = jnp.where(has_weight, -residual / jnp.where(has_weight, weight, 1.0), jnp.nan)
-        counted = has_weight.astype(residual.dtype)
-        number, pairs = jnp.sum(counted, axis=0), jnp.sum(counted[1:] * counted[:-1], axis=0)
-        centered = (residual - jnp.sum(residual * counted, axis=0)[None] / number[None]) * counted
+        presence = has_weight.astype(residual.dtype)
+        number, pairs = jnp.sum(presence, axis=0), jnp.sum(presence[1:] * presence[:-1], axis=0)
+        centered = (residual - jnp.sum(residual * presence, axis=0)[None] / number[None]) * presence
         # Missing samples leave fewer pairs; without missing ones the factor is 1.
         products = number / (pairs + 1.0) * jnp.sum(centered[1:] * centered[:-1], axis=0)
         return (
@@ -249,5 +249,5 @@ def describe(weighted: PyTree, weights: PyTree) -> tuple[PyTree, PyTree, PyTree,
             products / jnp.sum(centered**2, axis=0),
         )
 
-    described = jax.tree.map(of_channel, weighted, weights)
-    return jax.tree.transpose(jax.tree.structure(weighted), None, described)
+    rows = jax.tree.map(of_channel, weighted, weights)
+    return jax.tree.transpose(jax.tree.structure(weighted), None, rows)

@@ -59,10 +59,10 @@ def move(
         return after, jax.jacfwd(lambda x: difference(space, after, land(system, t, point, x)))(x)
     identity = jnp.eye(space.nv, dtype=x.dtype)
 
-    def turned(dx):
+    def turn(dx):
         # The velocity of retract(q, x), and the rate at zero that belongs to it.
         return space.rate_at_zero(space.tangent_operator(x[: space.nv], dx))
 
     rest = jnp.eye(x.shape[0] - space.nv, dtype=x.dtype)
     corner = jnp.zeros((space.nv, rest.shape[0]), x.dtype)
-    return after, small.block_2x2(jax.vmap(turned, out_axes=1)(identity), corner, corner.T, rest)
+    return after, small.block_2x2(jax.vmap(turn, out_axes=1)(identity), corner, corner.T, rest)

@@ -123,11 +123,11 @@ def monte_carlo(
     else:
         noisy = predictions.noisy(where, predict, noise, process, compare)
         jax.eval_shape(lambda key: noisy.draw(truth, template, key), jax.random.key(seed))
-        recorded = counted = innovations.prepare(template)
+        recorded = rows = innovations.prepare(template)
 
         def random_motion(key):
             data = noisy.draw(truth, template, key)
-            return noisy.innovations(data), counted, jnp.all(jnp.isfinite(ravel_pytree(data)[0]))
+            return noisy.innovations(data), rows, jnp.all(jnp.isfinite(ravel_pytree(data)[0]))
 
         record = random_motion
     size = sum(x.size for x in jax.tree.leaves(recorded.weights))

@@ -30,7 +30,7 @@ def of_samples(
 ) -> Callable[[PyTree], PyTree]:
     """`predict`, with the samples of its experiments in their place."""
 
-    def predicted(values):
+    def with_samples(values):
         tree = predict(values)
         leaves, structure = _leaves(where, tree)
         if not any(map(_is_experiment, leaves)):
@@ -45,7 +45,7 @@ def of_samples(
         samples = [x.samples(len(y)) if _is_experiment(x) else x for x, y in parts]
         return jax.tree.unflatten(structure, samples)
 
-    return predicted
+    return with_samples
 
 
 class Noisy(NamedTuple):
@@ -63,12 +63,12 @@ class Noisy(NamedTuple):
             for process in _each(self.process, jax.tree.structure(observations)):
                 check_kinds(f"{self.where}(process=)", process)
 
-        def predicted(values):
+        def whiten(values):
             rows, structure = self._rows(values, observations)
             whitened = [self._whiten(*row) for row in rows]
             return jax.tree.unflatten(structure, whitened)
 
-        return predicted
+        return whiten
 
     def draw(self, values: PyTree, observations: PyTree, key: Array) -> PyTree:
         """Random recordings of the shapes of observations."""
