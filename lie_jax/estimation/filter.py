@@ -13,7 +13,7 @@ from lie_jax.estimation import consistency, passes
 from lie_jax.estimation.consistency import ChiSquare
 from lie_jax.estimation.kalman import Belief
 from lie_jax.estimation.model import Model
-from lie_jax.estimation.passes import Pass, Recording
+from lie_jax.estimation.passes import Arguments, Pass, Recording
 from lie_jax.numerics import waits
 from lie_jax.systems.system import State
 from lie_jax.user_functions import snapshots
@@ -104,28 +104,14 @@ def filter(
     JAX transformations, for an estimate that does not stay finite.
     """
     checks.one_of("filter(kind=)", kind, _KINDS)
-    options = dt, t0, inputs, iterations, kind
-    return forward("filter", False, model, data, state, covariance, *options)[0]
+    given = Arguments(model, data, state, covariance, dt, t0, inputs, iterations)
+    return forward("filter", kind, given, keep=False)[0]
 
 
-def forward(
-    where: str,
-    keep: bool,
-    model: Any,
-    data: Any,
-    state: Any,
-    covariance: Any,
-    dt: Any,
-    t0: Any,
-    inputs: Any,
-    iterations: Any,
-    kind: str,
-) -> tuple[Filtered, Pass]:
+def forward(where: str, kind: str, given: Arguments, *, keep: bool) -> tuple[Filtered, Pass]:
     """Result for arguments that are checked here, and the passes, with derivatives to keep."""
-    recording, point, covariance = passes.prepare(
-        where, model, data, state, covariance, dt, t0, inputs, iterations
-    )
-    model = snapshots.freeze(model)
+    recording, point, covariance = passes.prepare(where, given)
+    model, iterations = snapshots.freeze(given.model), given.iterations
     run = passes.run(model, recording, Belief(point, covariance), iterations, kind, keep)
     filtered = _describe(model, recording, run)
     passes.check_finite(where, filtered)

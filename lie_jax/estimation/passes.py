@@ -41,18 +41,22 @@ class Pass(NamedTuple):
     slopes: tuple[Slopes, Array] | None
 
 
-def prepare(
-    where: str,
-    model: Any,
-    data: Any,
-    state: Any,
-    covariance: Any,
-    dt: Any,
-    t0: Any,
-    inputs: Any,
-    iterations: Any,
-) -> tuple[Recording, Point, Array]:
+class Arguments(NamedTuple):
+    """Arguments of `filter` and `smooth`, whatever they are."""
+
+    model: Any
+    data: Any
+    state: Any
+    covariance: Any
+    dt: Any
+    t0: Any
+    inputs: Any
+    iterations: Any
+
+
+def prepare(where: str, given: Arguments) -> tuple[Recording, Point, Array]:
     """Recording, first point and covariance as arrays; raises `ValueError` for wrong ones."""
+    model, data, state, covariance, dt, t0, inputs, iterations = given
     if not isinstance(model, Model):
         raise ValueError(
             f"{where}(model=) is a {type(model).__name__}; it must be a "

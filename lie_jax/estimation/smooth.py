@@ -14,7 +14,7 @@ from lie_jax.estimation.factors import product
 from lie_jax.estimation.filter import Filtered, forward
 from lie_jax.estimation.kalman import Belief
 from lie_jax.estimation.model import Model
-from lie_jax.estimation.passes import Pass
+from lie_jax.estimation.passes import Arguments, Pass
 from lie_jax.numerics import waits
 from lie_jax.numerics.small import matvec
 from lie_jax.systems.system import State
@@ -69,8 +69,8 @@ def smooth(
 
     **Returns** a `Smoothed`. Raises `ValueError` as `filter` does.
     """
-    options = dt, t0, inputs, iterations, "ekf"
-    filtered, run = forward("smooth", True, model, data, state, covariance, *options)
+    given = Arguments(model, data, state, covariance, dt, t0, inputs, iterations)
+    filtered, run = forward("smooth", "ekf", given, keep=True)
     (smoothed, bias), spread = _back(filtered._model, filtered.t, run)
     return Smoothed(filtered.t, smoothed.q, smoothed.v, bias, spread, filtered)
 
