@@ -196,10 +196,9 @@ def _cycle(mass: Any) -> Any:
     return orbit.period
 
 
-def _optimal_control(mass: float) -> Any:
-    """Least effort of 20 steps that bring the cart 1 m further, with its pendulum at rest."""
+def _further(mass: Any) -> tuple:
+    """Least effort in 2 s that brings the cart 1 m further, with its pendulum at rest."""
     system, state = _cart(mass, motor=True)
-    method = lie_jax.RKMK("rk4")
 
     def effort(t: Any, q: Any, v: Any, u: Any) -> Any:
         return 0.5 * jnp.sum(u**2)
@@ -207,10 +206,20 @@ def _optimal_control(mass: float) -> Any:
     def further(q: Any, v: Any) -> Any:
         return jnp.concatenate([q - jnp.asarray([1.0, 0.0]), v])
 
-    phase = lie_jax.control.Phase(
-        system, method, steps=20, duration=2.0, running=effort, end=further
-    )
-    return lie_jax.control.solve(phase, state).cost
+    options = {"steps": STEPS, "duration": 2.0, "running": effort, "end": further}
+    return lie_jax.control.Phase(system, lie_jax.RKMK("rk4"), **options), state
+
+
+def _optimal_control(mass: Any) -> Any:
+    return lie_jax.control.solve(*_further(mass)).cost
+
+
+def _controller(mass: Any) -> Any:
+    """First inputs of a controller and cost of its second plan: two plans, one iteration."""
+    phase, state = _further(mass)
+    controller, plan = lie_jax.control.mpc(phase, state)
+    u, plan = controller(state, plan)
+    return jnp.sum(u) + plan.cost
 
 
 def _reactions(mass: float) -> Any:
@@ -294,6 +303,8 @@ def programs() -> dict[str, Program]:
         "cart with a filter, RKMK4": Program(_filtered, 2.0, (result, forward, gradient)),
         "convergence of two methods": Program(_convergence, 15.0),
         "equilibrium with a free direction": Program(_free_direction, 2.0),
-        "optimal control of a cart, solve": Program(_optimal_control, 2.0),
+        "optimal control of a cart, solve": Program(_optimal_control, 2.0, both),
+        "optimal control of a cart, solve without jit": Program(_optimal_control, 2.0),
+        "controller of a cart, mpc": Program(_controller, 2.0, both),
         "reactions of a run": Program(_reactions, 0.5),
     }
