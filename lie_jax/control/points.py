@@ -74,10 +74,14 @@ class Point(NamedTuple):
 
 
 class Derivatives(NamedTuple):
-    """Derivatives at a point: of all steps, last nodes and links, and of the start."""
+    """Derivatives at a point: of all steps, last nodes and links, and of the start.
+
+    `firsts`, `lasts`: charts around the first and last nodes of the phases.
+    """
 
     expansions: tuple[tuple[Expansion, ...], ...]
     firsts: tuple[Chart | None, ...]
+    lasts: tuple[Chart | None, ...]
     endings: tuple[Ending, ...]
     links: tuple[Map, ...]
     start: Map | Ending
@@ -94,7 +98,15 @@ def derive(problem: Problem, at: Point) -> Derivatives:
         ends.chart_at(part, False, stretch.chunks[0].first, p)
         for part, stretch in zip(parts, at.stretches, strict=True)
     )
-    lasts = [jax.tree.map(lambda x: x[-1], rows[-1].charts) for rows in expansions]
+    lasts = tuple(jax.tree.map(lambda x: x[-1], rows[-1].charts) for rows in expansions)
+    return Derivatives(expansions, firsts, lasts, *derive_ends(problem, at, firsts, lasts))
+
+
+def derive_ends(
+    problem: Problem, at: Point, firsts: tuple[Chart | None, ...], lasts: tuple[Chart | None, ...]
+) -> tuple[tuple[Ending, ...], tuple[Map, ...], Map | Ending]:
+    """Derivatives of the ends of phases, of links and of the start, around charts."""
+    p, parts = at.p, problem.parts
     final, start_node = len(parts) - 1, at.stretches[0].chunks[0].first
     cycle = None
     if at.period is not None:
@@ -117,7 +129,7 @@ def derive(problem: Problem, at: Point) -> Derivatives:
     else:
         costate = nodes.pull_back(firsts[0], first.costate)
         start = ends.start(parts[0], problem.given, first.chunks[0].first, firsts[0], p, costate)
-    return Derivatives(expansions, firsts, endings, links, start)
+    return endings, links, start
 
 
 def distances(limits: Limits, p: Array) -> tuple[Array, Array, Array, Array]:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.control.errors import Errors, errors
+from lie_jax.control.merit import Merit, merit_near
 from lie_jax.control.newton import Step, go, step
 from lie_jax.control.points import Derivatives, Point, Problem, derive
 
@@ -47,12 +48,14 @@ class Rules(NamedTuple):
 class Search(NamedTuple):
     """Carry of the search.
 
-    `refused` (n, 2): gaps and costs that a point must not both reach again, the filter. `largest`:
-    gaps above it are refused. `history` (iterations + 1, 3) of cost, norm, violation. `failures`:
-    iterations in a row without a point that the filter takes.
+    `merit` of the point of `look`. `refused` (n, 2): gaps and costs that a point must not both
+    reach again, the filter. `largest`: gaps above it are refused. `iterations`: -1 before the
+    derivatives of the start are known. `history` (iterations + 1, 3) of cost, norm, violation.
+    `failures`: iterations in a row without a point that the filter takes.
     """
 
     look: "Look"
+    merit: Merit
     barrier: Array
     damping: Array
     refused: Float[Array, "n 2"]
@@ -140,7 +143,8 @@ def _see(rules: Rules, search: Search) -> Search:
 
 
 class _Trial(NamedTuple):
-    look: "Look"
+    at: Point
+    merit: Merit
     part: Array
     accepted: Array
     cost_falls: Array
@@ -164,8 +168,8 @@ def look(problem: Problem, at: Point) -> Look:
 
 @eqx.filter_jit
 def _accept(
-    start: Errors,
-    trial: Errors,
+    start: Merit,
+    trial: Merit,
     fall: Array,
     part: Array,
     barrier: Array,
@@ -187,32 +191,37 @@ def _accept(
 
 
 def _advance(is_traced: bool, problem: Problem, search: Search) -> Search:
-    """Newton's step and line search."""
-    (at, derived, found, _), barrier, refused = search.look, search.barrier, search.refused
+    """Newton's step and line search, whose trials need no derivatives."""
+    (at, derived, _, _), barrier, refused = search.look, search.barrier, search.refused
+    is_start = search.iterations < 0
     moved, damping = _step_of_right_inertia(
-        is_traced, problem, search.look, barrier, search.damping
+        is_traced, problem, search.look, barrier, search.damping, is_start
     )
-    zero = jnp.zeros((), bool)
 
     def attempt(trial):
         part = _halve(trial.part, trial.trials)
-        there = look(problem, go(problem, at, derived, moved, part, barrier))
-        taken, falls = _accept(
-            found, there.errors, moved.bounds.fall, part, barrier, refused, search.largest
-        )
-        return _Trial(there, part, taken, falls, trial.trials + 1)
+        there = go(problem, at, derived, moved, part, barrier)
+        merit = merit_near(is_traced, problem, there, derived)
+        fall = moved.bounds.fall
+        taken, falls = _accept(search.merit, merit, fall, part, barrier, refused, search.largest)
+        return _Trial(there, merit, part, taken, falls, trial.trials + 1)
 
     trial = repeat(
         is_traced,
         lambda trial: ~trial.accepted & (trial.trials < _HALVINGS),
         attempt,
-        _Trial(search.look, moved.bounds.primal, zero, zero, jnp.zeros((), jnp.int32)),
+        _Trial(at, search.merit, moved.bounds.primal, is_start, is_start, jnp.zeros((), jnp.int32)),
     )
-    refused, damping = _learn(refused, found, barrier, trial.accepted, trial.cost_falls, damping)
+    start = search.merit
+    refused, damping = _learn(refused, start, barrier, trial.accepted, trial.cost_falls, damping)
     return search._replace(
-        look=trial.look, damping=damping, refused=refused, iterations=search.iterations + 1,
+        look=look(problem, trial.at),
+        merit=trial.merit,
+        damping=damping,
+        refused=refused,
+        iterations=search.iterations + 1,
         failures=jnp.where(trial.accepted, 0, search.failures + 1),
-    )  # fmt: skip
+    )
 
 
 @eqx.filter_jit
@@ -223,7 +232,7 @@ def _halve(part: Array, count: Array) -> Array:
 @eqx.filter_jit
 def _learn(
     refused: Array,
-    found: Errors,
+    found: Merit,
     barrier: Array,
     accepted: Array,
     cost_falls: Array,
@@ -239,7 +248,12 @@ def _learn(
 
 
 def _step_of_right_inertia(
-    is_traced: bool, problem: Problem, look: Look, barrier: Array, last: Array
+    is_traced: bool,
+    problem: Problem,
+    look: Look,
+    barrier: Array,
+    last: Array,
+    is_start: Bool[Array, ""],
 ) -> tuple[Step, Array]:
     """Newton's step with the least damping that gives it the inertia of a minimum."""
     at, derived, _, units = look
@@ -253,7 +267,7 @@ def _step_of_right_inertia(
         return attempt((None, _raise(damping, last, trial), trial + 1))
 
     def wrong(carry):
-        return ~carry[0].right & (carry[1] < _LARGEST_DAMPING)
+        return ~carry[0].right & (carry[1] < _LARGEST_DAMPING) & ~is_start
 
     zero = jnp.zeros_like(barrier)
     first = attempt((None, zero, jnp.zeros((), jnp.int32)))
@@ -268,18 +282,30 @@ def _raise(damping: Array, last: Array, trial: Array) -> Array:
     return jnp.where(trial == 0, first, _MORE * damping)
 
 
-def run(problem: Problem, rules: Rules, start: Look, barrier: Array, iterations: int) -> Search:
+def _blank(problem: Problem, at: Point) -> Look:
+    """Look of zeros, which is computed nowhere."""
+    shapes = jax.eval_shape(lambda: look(problem, at))
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)._replace(at=at)
+
+
+def run(problem: Problem, rules: Rules, at: Point, barrier: Array, iterations: int) -> Search:
     """End of the search from a point."""
     dtype = barrier.dtype
     zero, no = jnp.zeros((), dtype), jnp.zeros((), bool)
-    is_traced = checks.has_tracers(problem, start)
+    is_traced = checks.has_tracers(problem, at)
+    # Derivatives of steps are most of the program where JAX traces the search: it holds them once,
+    # as its first iteration goes nowhere. Where there are charts, merits need those of the start.
+    is_ahead = is_traced and all(part.freedom is None for part in problem.parts)
+    here = _blank(problem, at) if is_ahead else look(problem, at)
+    merit = merit_near(is_traced, problem, at, here.derived)
     search = Search(
-        look=start,
+        look=here,
+        merit=merit,
         barrier=barrier,
         damping=zero,
         refused=jnp.full((FILTERED, 2), jnp.inf, dtype),
-        largest=_LARGEST_GAP * jnp.maximum(1.0, start.errors.gap),
-        iterations=jnp.zeros((), jnp.int32),
+        largest=_LARGEST_GAP * jnp.maximum(1.0, merit.gap),
+        iterations=jnp.asarray(-1 if is_ahead else 0, jnp.int32),
         history=jnp.full((iterations + 1, 3), jnp.nan, dtype),
         converged=no,
         failures=jnp.zeros((), jnp.int32),
@@ -289,5 +315,5 @@ def run(problem: Problem, rules: Rules, start: Look, barrier: Array, iterations:
         is_traced,
         lambda x: ~x.done,
         lambda x: _see(rules, _advance(is_traced, problem, x)),
-        _see(rules, search),
+        search if is_ahead else _see(rules, search),
     )

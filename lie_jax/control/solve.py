@@ -165,5 +165,4 @@ def _search(posed: _Posed, tolerance: float, max_iterations: int) -> Search:
     dtype = posed.at.p.dtype
     limits = Rules(jnp.asarray(tolerance, dtype), jnp.asarray(max_iterations))
     at, barrier = beginning.with_slacks(posed.whole, posed.at, posed.given)
-    here = search.look(posed.whole, at)
-    return search.run(posed.whole, limits, here, barrier, max_iterations)
+    return search.run(posed.whole, limits, at, barrier, max_iterations)

@@ -184,16 +184,17 @@ def _curvature_of_cost(
 
 
 class Values(NamedTuple):
-    """Of C steps: costs (C,), gaps (C, n) along all coordinates, values of the path (C, c)."""
+    """Of C steps: `sums` (3,) of costs, of all that must be zero, along all coordinates, and of
+    logarithms of distances from limits; values of the path (C, c).
+    """
 
-    cost: Array
-    gaps: Array
+    sums: Array
     path: Array
 
 
 @eqx.filter_jit
 def evaluate(part: Part, chunk: Chunk, p: Array) -> Values:
-    """Values of a chunk without derivatives."""
+    """Values of a chunk without derivatives, as line searches compare them."""
 
     def one(k, real, node, end, u):
         system, (t, dt) = part.system(p), part.moment(k, p)
@@ -202,7 +203,14 @@ def evaluate(part: Part, chunk: Chunk, p: Array) -> Values:
         rows = part.cost(t, dt, node.state, u, p), differ(system, end, arrived), values
         return tuple(jnp.where(real, x, 0.0) for x in rows)
 
-    return Values(*jax.vmap(one)(chunk.k, chunk.real, chunk.before(), chunk.after, chunk.u))
+    rows = chunk.k, chunk.real, chunk.before(), chunk.after, chunk.u
+    cost, gaps, path = jax.vmap(one)(*rows)
+    real = chunk.real[:, None]
+    left = jnp.where(real, path + chunk.slacks, 0.0)
+    positive = *distances(part, chunk), jnp.where(real, chunk.slacks, 1.0)
+    logarithms: Any = sum(jnp.sum(jnp.log(x)) for x in positive)
+    apart = jnp.sum(jnp.abs(gaps)) + jnp.sum(jnp.abs(left))
+    return Values(jnp.stack([jnp.sum(cost), apart, logarithms]), path)
 
 
 @eqx.filter_jit
