@@ -86,11 +86,27 @@ def _barrier(given: list[Guess]) -> float:
     return _BARRIER if any(one.multipliers is None for one in given) else _WARM
 
 
-def with_slacks(problem: Problem, at: Point, given: list[Guess]) -> tuple[Point, Array]:
-    """A point with slacks and multipliers of the path, and the barrier to start with."""
-    barrier, unknowns = _barrier(given), []
-    for part, one, known in zip(problem.parts, at.stretches, given, strict=True):
-        values = [evaluate(part.of_steps, chunk, at.p).path for chunk in one.chunks]
-        is_warm = known.multipliers is not None
-        unknowns.append(guesses.with_slacks(one, values, barrier, is_warm))
-    return at._replace(stretches=tuple(unknowns)), jnp.asarray(barrier, at.p.dtype)
+def with_slacks(
+    problem: Problem, at: Point, given: list[Guess], has_price: bool = False
+) -> tuple[Point, Array]:
+    """A point with slacks and multipliers of the path, and the barrier to start with.
+
+    With a price the path of a search that starts cold may be exceeded at first.
+    """
+    known, cost, unknowns = _barrier(given), jnp.zeros((), at.p.dtype), []
+    barrier = jnp.asarray(known, at.p.dtype)
+    for part, one, guess in zip(problem.parts, at.stretches, given, strict=True):
+        values = [evaluate(part.of_steps, chunk, at.p, barrier) for chunk in one.chunks]
+        cost, is_warm = sum((x.sums[0] for x in values), cost), guess.multipliers is not None
+        paths = [x.path for x in values]
+        unknowns.append(guesses.with_slacks(one, paths, known, is_warm))
+    if not has_price or known == _WARM:
+        return at._replace(stretches=tuple(unknowns)), barrier
+    ease, priced = 1.0 / jnp.maximum(1.0, jnp.abs(cost)), []
+    for part, one in zip(problem.parts, unknowns, strict=True):
+        chunks = []
+        for chunk in one.chunks:
+            values = evaluate(part.of_steps, chunk._replace(ease=ease), at.p, barrier)
+            chunks.append(chunk._replace(ease=ease, slacks=values.slacks, pulls=values.pulls))
+        priced.append(one._replace(chunks=tuple(chunks)))
+    return at._replace(stretches=tuple(priced)), barrier

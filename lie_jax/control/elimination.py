@@ -150,8 +150,12 @@ def _with_barriers(
     ps = expansion.slope.shape[1] - r - m
     pad = ((0, 0), (r, ps))
     diagonal = jnp.pad(weight, pad)
-    own = chunk.pulls / chunk.slacks
-    pull = barrier / chunk.slacks + own * (expansion.values + chunk.slacks)
+    # An excess that has a price gives way beside the slack.
+    rest = chunk.ease / (1.0 - chunk.ease * chunk.pulls)
+    left = expansion.values + chunk.slacks
+    width = chunk.slacks + chunk.pulls * left * rest
+    own = chunk.pulls / width
+    pull = barrier / width + own * (expansion.values + width - barrier * rest)
     jacobian = expansion.jacobian
     slope = expansion.slope + jnp.pad(push, pad) + jnp.sum(jacobian * pull[:, :, None], axis=1)
     identity = jnp.eye(diagonal.shape[1], dtype=diagonal.dtype)
@@ -221,9 +225,10 @@ def forward(
     has_low, has_high = has_limits(part, chunk)
     low = jnp.where(has_low, (barrier - chunk.low * du) / below - chunk.low, 0.0)
     high = jnp.where(has_high, (barrier + chunk.high * du) / above - chunk.high, 0.0)
-    slacks = -(expansion.values + chunk.slacks) - jnp.sum(
-        expansion.jacobian * z[:, None, :], axis=2
-    )
+    # A path that has a price is kept by none, and its slacks follow from its values.
+    is_hard = chunk.ease == 0.0
+    left = jnp.where(is_hard, expansion.values + chunk.slacks, 0.0)
+    slacks = -left - jnp.sum(expansion.jacobian * z[:, None, :], axis=2)
     slacks = jnp.where(chunk.real[:, None], slacks, 0.0)
     pulls = (barrier - chunk.pulls * slacks) / chunk.slacks - chunk.pulls
     pulls = jnp.where(chunk.real[:, None], pulls, 0.0)
@@ -231,10 +236,11 @@ def forward(
         bounds.primal,
         longest(below, jnp.where(has_low, du, 0.0)),
         longest(above, jnp.where(has_high, -du, 0.0)),
-        longest(chunk.slacks, slacks),
+        longest(chunk.slacks, jnp.where(is_hard, slacks, 0.0)),
     ]
     dual = [
-        bounds.dual, longest(chunk.low, low), longest(chunk.high, high), longest(chunk.pulls, pulls)
+        bounds.dual, longest(chunk.low, low), longest(chunk.high, high),
+        longest(chunk.pulls, jnp.where(is_hard, pulls, 0.0)),
     ]  # fmt: skip
     push = jnp.where(has_high, barrier / above, 0.0) - jnp.where(has_low, barrier / below, 0.0)
     fall = bounds.fall + jnp.sum(expansion.slope * z) + jnp.sum(push * du)

@@ -30,7 +30,9 @@ class Errors(NamedTuple):
     `gap`: largest of gaps, conditions and path, and their sum. `product`, `least`, `products`:
     largest and least product of a distance from a limit and its multiplier, and the sum of all
     `limits` of them; `logarithms`: sum of those of the distances. `cost`. `unit` (m,): largest
-    diagonal of the Hessian along the inputs of the phase.
+    diagonal of the Hessian along the inputs of the phase. `excess`, `strain`: of a path that has a
+    price, largest value and largest multiplier in parts of the price, zero without one. `blur`:
+    largest change of an entry of the gradient by the rounding of path values of size one.
     """
 
     norm: Array
@@ -46,6 +48,9 @@ class Errors(NamedTuple):
     logarithms: Array
     cost: Array
     unit: Array
+    excess: Array
+    strain: Array
+    blur: Array
 
 
 @eqx.filter_jit
@@ -54,7 +59,8 @@ def _none(at: Parameters) -> Errors:
     return Errors(
         norm=zero, size=zero, by_p=at.high - at.low, sizes_by_p=at.high + at.low, violation=zero,
         gap=zero, product=zero, least=jnp.full((), jnp.inf, zero.dtype), products=zero,
-        limits=zero, logarithms=zero, cost=zero, unit=zero[None][:0],
+        limits=zero, logarithms=zero, cost=zero, unit=zero[None][:0], excess=zero, strain=zero,
+        blur=zero,
     )  # fmt: skip
 
 
@@ -85,8 +91,12 @@ def _of_chunk(
         (above * chunk.high, has_high),
         (chunk.slacks * chunk.pulls, jnp.broadcast_to(real, chunk.slacks.shape)),
     ]
-    left = jnp.where(real, expansion.values + chunk.slacks, 0.0)
+    left = jnp.where(real & (chunk.ease == 0.0), expansion.values + chunk.slacks, 0.0)
+    is_excess = real & (chunk.ease > 0.0) & (expansion.values > 0.0)
     slacks = jnp.where(real, chunk.slacks, 1.0)
+    # A multiplier is known as well as its slack, whose rounding is that of the path's value.
+    blur = jnp.abs(pulled) / jnp.where(chunk.slacks > 0.0, chunk.slacks, 1.0)[:, :, None]
+    blur = jnp.where(real, jnp.finfo(left.dtype).eps * jnp.sum(blur, axis=1), 0.0)
     unit = jnp.diagonal(expansion.hessian, axis1=1, axis2=2)[:, r : r + m]
     unit = jnp.max(jnp.where(real, jnp.abs(unit), 0.0), axis=0)
     found = Errors(
@@ -107,6 +117,9 @@ def _of_chunk(
         logarithms=so_far.logarithms + sum(jnp.sum(jnp.log(x)) for x in (below, above, slacks)),
         cost=so_far.cost + jnp.sum(expansion.cost),
         unit=jnp.maximum(unit, so_far.unit) if so_far.unit.shape == unit.shape else unit,
+        excess=jnp.maximum(so_far.excess, _largest(expansion.values, is_excess)),
+        blur=jnp.maximum(so_far.blur, _largest(blur)),
+        strain=jnp.maximum(so_far.strain, _largest(chunk.ease * chunk.pulls, real)),
     )
     return found, expansion.costates[-1]
 

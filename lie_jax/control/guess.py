@@ -158,6 +158,7 @@ def stretch(
         chunk = Chunk(
             jnp.asarray(k), jnp.asarray(real), node, Node(after, held), inputs,
             jnp.ones((size, paths), dtype), costates, rows(low, k), rows(high, k), pulls,
+            jnp.zeros((), dtype),
         )  # fmt: skip
         if guess.states is not None:
             chunk = onto_constraints(part, chunk, p)

@@ -6,6 +6,7 @@ has anyway, give their values, around the charts of a point nearby.
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -14,7 +15,8 @@ from lie_jax.control.ends import Ending, end_cost
 from lie_jax.control.nodes import Node, differ
 from lie_jax.control.parts import Part
 from lie_jax.control.points import Derivatives, Point, Problem, derive_ends, distances
-from lie_jax.control.transcription import evaluate
+from lie_jax.control.prices import price
+from lie_jax.control.transcription import Chunk, evaluate
 
 
 class Merit(NamedTuple):
@@ -36,8 +38,11 @@ def merit(part: Part, at: Point, measured: Node) -> Merit:
     return Merit(*sums)
 
 
-def merit_near(is_traced: bool, problem: Problem, at: Point, derived: Derivatives) -> Merit:
-    """Merit of a point, with the charts of derivatives nearby.
+def merit_near(
+    is_traced: bool, problem: Problem, at: Point, derived: Derivatives, barrier: Array
+) -> tuple[Point, Merit]:
+    """Point with slacks that have a price as its path says, and merit, with the charts of
+    derivatives nearby.
 
     Sums of all parts compile nothing where JAX does not trace them.
     """
@@ -45,13 +50,44 @@ def merit_near(is_traced: bool, problem: Problem, at: Point, derived: Derivative
     below, above, _, _ = distances(problem.limits, at.p) if at.p.shape[0] else (at.p,) * 4
     logarithms = xp.sum(xp.log(xp.asarray(below))) + xp.sum(xp.log(xp.asarray(above)))
     sums = xp.stack([0.0 * logarithms, 0.0 * logarithms, logarithms])
+    stretches = []
     for part, stretch in zip(problem.parts, at.stretches, strict=True):
+        chunks = []
         for chunk in stretch.chunks:
-            sums = sums + xp.asarray(evaluate(part.of_steps, chunk, at.p).sums)
+            values = evaluate(part.of_steps, chunk, at.p, barrier)
+            sums = sums + xp.asarray(values.sums)
+            chunks.append(chunk._replace(slacks=values.slacks, pulls=values.pulls))
+        stretches.append(stretch._replace(chunks=tuple(chunks)))
+    at = at._replace(stretches=tuple(stretches))
     endings, links, start = derive_ends(problem, at, derived.firsts, derived.lasts)
     for one in (*endings, *links, start):
         is_ending = isinstance(one, Ending)
         gap = xp.sum(xp.abs(xp.asarray(one.values if is_ending else one.gap)))
         cost = xp.asarray(one.cost) if is_ending else 0.0 * gap
         sums = sums + xp.stack([cost, gap, 0.0 * gap])
-    return Merit(*(jnp.asarray(x, at.p.dtype) for x in sums))
+    return at, Merit(*(jnp.asarray(x, at.p.dtype) for x in sums))
+
+
+def with_prices(
+    at: Point, derived: Derivatives, merit: Merit, barriers: tuple[Array, Array], ease: Array
+) -> tuple[Point, Merit]:
+    """Point and merit with another barrier, the second one, and another ease of the path."""
+    sums, stretches = jnp.stack(merit), []
+    for stretch, expansions in zip(at.stretches, derived.expansions, strict=True):
+        chunks = []
+        for chunk, expansion in zip(stretch.chunks, expansions, strict=True):
+            changed, sums = _with_price(chunk, expansion.values, sums, barriers, ease)
+            chunks.append(changed)
+        stretches.append(stretch._replace(chunks=tuple(chunks)))
+    return at._replace(stretches=tuple(stretches)), Merit(*sums)
+
+
+@eqx.filter_jit
+def _with_price(
+    chunk: Chunk, path: Array, sums: Array, barriers: tuple[Array, Array], ease: Array
+) -> tuple[Chunk, Array]:
+    real, known = chunk.real[:, None], (chunk.slacks, chunk.pulls)
+    before = price(path, *known, real, chunk.ease, barriers[0])
+    after = price(path, *known, real, ease, barriers[1])
+    chunk = chunk._replace(slacks=after.slacks, pulls=after.pulls, ease=ease)
+    return chunk, sums + after.sums - before.sums

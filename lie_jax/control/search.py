@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.control.errors import Errors, errors
-from lie_jax.control.merit import Merit, merit_near
+from lie_jax.control.merit import Merit, merit_near, with_prices
 from lie_jax.control.newton import Step, go, step
 from lie_jax.control.points import Derivatives, Point, Problem, derive
 
@@ -30,6 +30,11 @@ _LEAST_DAMPING = 1e-20
 _MARGIN, _SUFFICIENT = 1e-5, 1e-4
 _OF_FALL, _OF_GAP = 2.3, 1.1
 _HALVINGS, FILTERED = 20, 40
+# A path has a price until errors are below the first one, and multipliers below a part of the
+# price, which rises by a factor otherwise, up to the largest.
+_FIRM, _EXACT, _DEARER, _LARGEST_PRICE = 0.1, 0.5, 100.0, 1e6
+# Gradients up to so many tolerances may hide in the rounding of the path.
+_HIDDEN = 100.0
 # A search ends after so many iterations in a row that found no better point.
 _FAILURES = 10
 # Gaps (m, rad and their rates) below which the cost must fall where the model expects it.
@@ -112,34 +117,62 @@ def last_barrier(size: Array, limits: Array, tolerance: Array | float) -> Array:
     return _LAST * tolerance * size / jnp.maximum(1.0, limits)
 
 
-@eqx.filter_jit
 def _see(rules: Rules, search: Search) -> Search:
-    """Verdict on the point: whether the search has converged or ends, and the next barrier."""
+    """Verdict on the point: whether the search has converged or ends, the next barrier, and the
+    next price of the path.
+    """
+    before, look = search.barrier, search.look
+    search, ease = _judge(rules, search)
+    chunks = [chunk for stretch in look.at.stretches for chunk in stretch.chunks]
+    if not any(chunk.slacks.shape[1] for chunk in chunks):
+        return search
+    barriers = before, search.barrier
+    at, merit = with_prices(look.at, look.derived, search.merit, barriers, ease)
+    return search._replace(look=look._replace(at=at), merit=merit)
+
+
+@eqx.filter_jit
+def _judge(rules: Rules, search: Search) -> tuple[Search, Array]:
     found, barrier = search.look.errors, search.barrier
     norm, size = _relative(found, _largest_cost(search)), cost_size(search)
-    row = jnp.stack([found.cost, norm, found.violation])
+    row = jnp.stack([found.cost, norm, jnp.maximum(found.violation, found.excess)])
     errors = jnp.maximum(norm, found.violation)
+    # What rounding of the path hides is no error, as long as it is small.
+    hidden = found.blur / jnp.where(found.size > 0.0, found.size, 1.0)
+    hidden = jnp.minimum(_HIDDEN * rules.tolerance, hidden)
+    is_small = (norm <= jnp.maximum(rules.tolerance, hidden)) & (found.violation <= rules.tolerance)
     # What the barriers of all limits add to the cost is their number times the barrier.
-    converged = jnp.maximum(errors, found.products / size) <= rules.tolerance
+    is_priced = found.strain > 0.0
+    converged = is_small & (found.products <= rules.tolerance * size) & ~is_priced
     least = last_barrier(size, found.limits, rules.tolerance)
 
     def lower(barrier):
         return jnp.maximum(least, jnp.minimum(_FALL * barrier, barrier**_POWER))
 
-    def may_fall(barrier):
+    def is_solved(barrier):
         error = jnp.maximum(errors, _share(found, barrier, size))
-        return (error <= _ERRORS * barrier / jnp.minimum(1.0, size)) & (barrier > least)
+        return error <= _ERRORS * barrier / jnp.minimum(1.0, size)
+
+    def may_fall(barrier):
+        return is_solved(barrier) & (barrier > least)
 
     is_last = (search.iterations >= rules.max_iterations) | (search.failures >= _FAILURES)
     done = converged | is_last | ~jnp.all(jnp.isfinite(row))
-    lowered = jnp.where(done, barrier, jax.lax.while_loop(may_fall, lower, barrier))
-    return search._replace(
+    ease = search.look.at.stretches[0].chunks[0].ease
+    is_firm = is_priced & ~done & is_solved(barrier) & (errors <= _FIRM)
+    is_cheap = is_firm & (found.strain >= _EXACT)
+    dearer = jnp.where(ease * _LARGEST_PRICE > _DEARER, ease / _DEARER, 0.0)
+    ease = jnp.where(is_cheap, dearer, jnp.where(is_firm, 0.0, ease))
+    lowered = jax.lax.while_loop(may_fall, lower, barrier)
+    lowered = jnp.where(done | is_cheap, barrier, lowered)
+    search = search._replace(
         barrier=lowered,
-        refused=jnp.where(lowered < barrier, jnp.inf, search.refused),
+        refused=jnp.where((lowered < barrier) | is_firm, jnp.inf, search.refused),
         history=search.history.at[search.iterations].set(row),
         converged=converged,
         done=done,
     )
+    return search, ease
 
 
 class _Trial(NamedTuple):
@@ -201,7 +234,7 @@ def _advance(is_traced: bool, problem: Problem, search: Search) -> Search:
     def attempt(trial):
         part = _halve(trial.part, trial.trials)
         there = go(problem, at, derived, moved, part, barrier)
-        merit = merit_near(is_traced, problem, there, derived)
+        there, merit = merit_near(is_traced, problem, there, derived, barrier)
         fall = moved.bounds.fall
         taken, falls = _accept(search.merit, merit, fall, part, barrier, refused, search.largest)
         return _Trial(there, merit, part, taken, falls, trial.trials + 1)
@@ -297,7 +330,7 @@ def run(problem: Problem, rules: Rules, at: Point, barrier: Array, iterations: i
     # as its first iteration goes nowhere. Where there are charts, merits need those of the start.
     is_ahead = is_traced and all(part.freedom is None for part in problem.parts)
     here = _blank(problem, at) if is_ahead else look(problem, at)
-    merit = merit_near(is_traced, problem, at, here.derived)
+    at, merit = merit_near(is_traced, problem, at, here.derived, barrier)
     search = Search(
         look=here,
         merit=merit,

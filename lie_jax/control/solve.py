@@ -164,5 +164,5 @@ def _problem(
 def _search(posed: _Posed, tolerance: float, max_iterations: int) -> Search:
     dtype = posed.at.p.dtype
     limits = Rules(jnp.asarray(tolerance, dtype), jnp.asarray(max_iterations))
-    at, barrier = beginning.with_slacks(posed.whole, posed.at, posed.given)
+    at, barrier = beginning.with_slacks(posed.whole, posed.at, posed.given, has_price=True)
     return search.run(posed.whole, limits, at, barrier, max_iterations)

@@ -24,6 +24,7 @@ from lie_jax.control.nodes import (
     pull_back,
 )
 from lie_jax.control.parts import Part
+from lie_jax.control.prices import price
 
 
 class Chunk(NamedTuple):
@@ -31,7 +32,8 @@ class Chunk(NamedTuple):
 
     `first`: node before them; `after` (C, ...): nodes after each. `u` (C, m), `slacks` (C, c).
     Multipliers: `costates` (C, n) of the nodes after each step, `low`, `high` (C, m) of the limits,
-    `pulls` (C, c) of the path.
+    `pulls` (C, c) of the path. `ease`: one over the price of an excess of the path, zero where the
+    path must be kept.
     """
 
     k: Int[Array, " C"]
@@ -44,6 +46,7 @@ class Chunk(NamedTuple):
     low: Float[Array, "C m"]
     high: Float[Array, "C m"]
     pulls: Float[Array, "C c"]
+    ease: Float[Array, ""]
 
     def before(self) -> Node:
         """Nodes before each step."""
@@ -185,16 +188,21 @@ def _curvature_of_cost(
 
 class Values(NamedTuple):
     """Of C steps: `sums` (3,) of costs, of all that must be zero, along all coordinates, and of
-    logarithms of distances from limits; values of the path (C, c).
+    logarithms of distances from limits; values of the path (C, c), with slacks and multipliers.
     """
 
     sums: Array
     path: Array
+    slacks: Array
+    pulls: Array
 
 
 @eqx.filter_jit
-def evaluate(part: Part, chunk: Chunk, p: Array) -> Values:
-    """Values of a chunk without derivatives, as line searches compare them."""
+def evaluate(part: Part, chunk: Chunk, p: Array, barrier: Any = 0.0) -> Values:
+    """Values of a chunk without derivatives, as line searches compare them.
+
+    Slacks and multipliers of a path that has a price are those of a barrier.
+    """
 
     def one(k, real, node, end, u):
         system, (t, dt) = part.system(p), part.moment(k, p)
@@ -206,11 +214,10 @@ def evaluate(part: Part, chunk: Chunk, p: Array) -> Values:
     rows = chunk.k, chunk.real, chunk.before(), chunk.after, chunk.u
     cost, gaps, path = jax.vmap(one)(*rows)
     real = chunk.real[:, None]
-    left = jnp.where(real, path + chunk.slacks, 0.0)
-    positive = *distances(part, chunk), jnp.where(real, chunk.slacks, 1.0)
-    logarithms: Any = sum(jnp.sum(jnp.log(x)) for x in positive)
-    apart = jnp.sum(jnp.abs(gaps)) + jnp.sum(jnp.abs(left))
-    return Values(jnp.stack([jnp.sum(cost), apart, logarithms]), path)
+    of_path = price(path, chunk.slacks, chunk.pulls, real, chunk.ease, barrier)
+    logarithms: Any = sum(jnp.sum(jnp.log(x)) for x in distances(part, chunk))
+    sums = jnp.stack([jnp.sum(cost), jnp.sum(jnp.abs(gaps)), logarithms])
+    return Values(sums + of_path.sums, path, of_path.slacks, of_path.pulls)
 
 
 @eqx.filter_jit
