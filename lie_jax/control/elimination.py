@@ -151,11 +151,12 @@ def _with_barriers(
     pad = ((0, 0), (r, ps))
     diagonal = jnp.pad(weight, pad)
     # An excess that has a price gives way beside the slack.
-    rest = chunk.ease / (1.0 - chunk.ease * chunk.pulls)
-    left = expansion.values + chunk.slacks
-    width = chunk.slacks + chunk.pulls * left * rest
+    least = chunk.ease * barrier
+    excess = jnp.maximum(expansion.values + chunk.slacks, least)
+    excess = jnp.where(chunk.ease > 0.0, excess, 0.0)
+    width = chunk.slacks + chunk.pulls * excess**2 / barrier
     own = chunk.pulls / width
-    pull = barrier / width + own * (expansion.values + width - barrier * rest)
+    pull = barrier / width + own * (expansion.values + width - excess)
     jacobian = expansion.jacobian
     slope = expansion.slope + jnp.pad(push, pad) + jnp.sum(jacobian * pull[:, :, None], axis=1)
     identity = jnp.eye(diagonal.shape[1], dtype=diagonal.dtype)

@@ -161,7 +161,9 @@ def _judge(rules: Rules, search: Search) -> tuple[Search, Array]:
     ease = search.look.at.stretches[0].chunks[0].ease
     is_firm = is_priced & ~done & is_solved(barrier) & (errors <= _FIRM)
     is_cheap = is_firm & (found.strain >= _EXACT)
-    dearer = jnp.where(ease * _LARGEST_PRICE > _DEARER, ease / _DEARER, 0.0)
+    # Where no price does, conditions exclude each other.
+    done = done | (is_cheap & (ease / _DEARER * _LARGEST_PRICE < 0.5))
+    dearer = jnp.where(done, ease, ease / _DEARER)
     ease = jnp.where(is_cheap, dearer, jnp.where(is_firm, 0.0, ease))
     lowered = jax.lax.while_loop(may_fall, lower, barrier)
     lowered = jnp.where(done | is_cheap, barrier, lowered)

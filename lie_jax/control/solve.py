@@ -61,15 +61,17 @@ def solve(
     - `guess`: a `Guess` or an `Optimum`, for a list of phases a list of guesses or its `Optimum`.
     - `tolerance`: on the gradient norm, the violation and the barriers' share of the cost; 1e-9 by
       default, 1e-4 in float32; relative to costs, those below one as the largest that the search
-      met. Violations are in the units of conditions and local coordinates. `max_iterations`: at
-      most so many.
+      met. Violations are in the units of conditions and local coordinates: scale inequalities so
+      that 1e-6 is small. A gradient of a hundred tolerances may hide in their rounding.
+      `max_iterations`: at most so many.
 
     **Returns** an `Optimum`, and warns if it has not converged, with what is left, or ends at a
     saddle or a maximum. It is a local optimum: others may be found from other guesses. Second
     derivatives of steps are differences of exact first ones; they change the way, not the optimum.
     Raises `ValueError` for wrong shapes, limits that cross, systems and methods that do not go
     together. Source: Wächter and Biegler, Math. Program. 106 (2006); Rawlings, Mayne and Diehl,
-    Model Predictive Control (2017), ch. 8.
+    Model Predictive Control (2017), ch. 8; Nocedal and Wright, Numerical Optimization (2006), ch.
+    17, for inequalities, which the search may exceed at a price before it keeps them.
     """
     phases = list(problem) if isinstance(problem, Sequence) else [problem]
     arguments.check_phases(phases)
