@@ -35,13 +35,15 @@ def order(runs: list[dict] | str) -> float | None:
 def step_cost(runs: list[dict]) -> float | None:
     """CPU time of a step (s); None if fewer than two runs came to their end.
 
-    Differences of runs leave out the cost of a call.
+    Differences of runs leave out the cost of a call. Where noise of the machine is larger than the
+    difference, all of the last run counts.
     """
     known = [run for run in runs if run["error"] is not None]
     if len(known) < 2:
         return None
     first, last = known[0], known[-1]
-    return (last["cpu_s"] - first["cpu_s"]) / (last["steps"] - first["steps"])
+    cost = (last["cpu_s"] - first["cpu_s"]) / (last["steps"] - first["steps"])
+    return cost if cost > 0.0 else last["cpu_s"] / last["steps"]
 
 
 def error_at(runs: list[dict] | str, cpu_s: float) -> float | None:
