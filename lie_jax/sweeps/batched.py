@@ -1,6 +1,7 @@
 """One function for a batch of arguments, in the form that runs fastest."""
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.numerics import jax_internals, waits
-from lie_jax.sweeps.batching import batch_last, lanes
+from lie_jax.numerics import jax_internals, nvrtc, waits
+from lie_jax.sweeps.batching import batch_last, lanes, loops, threads
 from lie_jax.sweeps.batching.batch_last import Value
 from lie_jax.sweeps.batching.fingerprint import Fingerprint, content
 from lie_jax.user_functions import closures
@@ -23,13 +24,14 @@ _SMALLEST = 8
 
 
 def batched(fn: Callable, in_axes: Any = 0) -> Callable:
-    """Function of a batch of arguments, as `jax.vmap(fn, in_axes)`; several times faster on CPUs.
+    """Function of a batch of arguments, as `jax.vmap(fn, in_axes)`; several times faster.
 
-    The members are evaluated in chunks, as innermost axis of all arrays; loops of small systems
-    are taken apart into numbers, each an array of the chunk's members. Which form is taken depends
-    on the size of what `fn` computes. Larger systems compile and run as under `jax.vmap` with the
-    members last, operations that are not known by `jax.vmap` itself, and other devices than CPUs
-    and batches of less than eight members take `jax.vmap` for all of it.
+    On CPUs the members are evaluated in chunks, as innermost axis of all arrays; loops of small
+    systems are taken apart into numbers, each an array of the chunk's members. On NVIDIA's GPUs
+    such a loop is one kernel, with a thread for each member. Which form is taken depends on the
+    size of what `fn` computes. Larger systems compile and run as under `jax.vmap` (on CPUs with the
+    members last), operations that are not known by `jax.vmap` itself, and other devices and batches
+    of less than eight members take `jax.vmap` for all of it.
 
     Results equal those of `jax.vmap` to rounding. Sums, sizes, squares, branches and inner loops
     count a product with a constant zero as 0, also where its other factor is infinite or NaN, and
@@ -55,7 +57,7 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
     def call(*arguments: Any) -> Any:
         one, members = _of_member(fn, in_axes, jax.tree.map(_as_jax, arguments))
         size = _size(members)
-        if jax.default_backend() != "cpu" or size < _SMALLEST:
+        if jax.default_backend() not in ("cpu", "gpu") or size < _SMALLEST:
             return jax.vmap(one)(*members)
         example = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in members]
         with closures.refuse_numbers("batched(fn=)", fn, "one member of its arguments"):
@@ -103,7 +105,7 @@ class _Form:
 
         def run(known: Fingerprint, places: tuple[int, ...], given: list, members: list) -> list:
             _, constants = jax_internals.unpack(known.program)
-            return _in_chunks(known.program, _fill(constants, places, given), members)
+            return _of_all(known.program, _fill(constants, places, given), members)
 
         self.run = jax.jit(run, static_argnums=(0, 1))
 
@@ -117,12 +119,12 @@ def _run_compiled(program: Any, members: list) -> list:
     """Results by the program that was compiled for an equal one."""
     known = Fingerprint(program)
     _, constants = jax_internals.unpack(program)
-    now = tuple(content(x) for x in constants if lanes.is_inlined(x))
+    now = tuple(content(x) for x in constants if loops.is_inlined(x))
     form = _form(known)
     if form.constants is None:
         form.constants = now
     is_first = form.constants == now
-    places = tuple(i for i, x in enumerate(constants) if not (is_first and lanes.is_inlined(x)))
+    places = tuple(i for i, x in enumerate(constants) if not (is_first and loops.is_inlined(x)))
     found = form.run(known, places, [constants[i] for i in places], members)
     # The cache keeps this key: drop the program, which would keep large constants alive.
     known.program = None
@@ -137,15 +139,12 @@ def _evaluate(program: Any, members: list) -> list:
 
     @jax.custom_jvp
     def run(traced, members):
-        return _in_chunks(program, _fill(constants, places, traced), members)
+        return _of_all(program, _fill(constants, places, traced), members)
 
     @run.defjvp
     def _(primals, tangents):
         def map_members(traced, members):
-            complete = _fill(constants, places, traced)
-            return jax.vmap(lambda *rows: jax_internals.evaluate(program, complete, *rows))(
-                *members
-            )
+            return _mapped(program, _fill(constants, places, traced), members)
 
         return jax.jvp(map_members, primals, tangents)
 
@@ -159,14 +158,49 @@ def _fill(constants: Sequence, places: Sequence[int], arrays: Sequence) -> list:
     return complete
 
 
+def _mapped(program: Any, constants: list, members: Sequence) -> list:
+    return jax.vmap(lambda *rows: jax_internals.evaluate(program, constants, *rows))(*members)
+
+
+def _of_all(program: Any, constants: list, members: list) -> list:
+    """Results for all members, in the form for the platform."""
+    if jax.default_backend() == "cpu":
+        return _in_chunks(program, constants, members)
+    if not nvrtc.is_found():
+        warnings.warn(
+            "NVIDIA's compiler NVRTC was not found: lie_jax.batched is jax.vmap here, some ten "
+            "times slower on a GPU. `pip install nvidia-cuda-nvrtc` brings it.",
+            stacklevel=2,
+        )
+        return _mapped(program, constants, members)
+
+    def in_kernels(*members):
+        return _in_kernels(program, constants, members)
+
+    # A GPU may be there and the arrays not on it.
+    return jax.lax.platform_dependent(
+        *members, cuda=in_kernels, default=lambda *x: _mapped(program, constants, x)
+    )
+
+
+def _in_kernels(program: Any, constants: list, members: Sequence) -> list:
+    shared, size = [Value(x, False) for x in constants], members[0].shape[0]
+    kernels = threads.Threads(program, [*shared, *(Value(x[0], True) for x in members)])
+    if not kernels.count:
+        return _mapped(program, constants, members)
+    arguments = [*shared, *(Value(jnp.moveaxis(x, 0, -1), True) for x in members)]
+    results = batch_last.evaluate(program, arguments, size, kernels.loop)
+    return [jnp.moveaxis(batch_last.members_last(x, size), -1, 0) for x in results]
+
+
 def _in_chunks(program: Any, constants: list, members: list) -> list:
     shared, size = [Value(x, False) for x in constants], members[0].shape[0]
-    loops = lanes.Lanes(program, [*shared, *(Value(x[0], True) for x in members)])
-    chunk, count = _chunks(size, loops.members)
+    taken = lanes.Lanes(program, [*shared, *(Value(x[0], True) for x in members)])
+    chunk, count = _chunks(size, taken.members)
 
     def evaluate(rows):
         arguments = [*shared, *(Value(jnp.moveaxis(x, 0, -1), True) for x in rows)]
-        results = batch_last.evaluate(program, arguments, chunk, loops.loop)
+        results = batch_last.evaluate(program, arguments, chunk, taken.loop)
         return [jnp.moveaxis(batch_last.members_last(x, chunk), -1, 0) for x in results]
 
     if count == 1:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lie_jax.numerics import jax_internals
@@ -66,7 +67,8 @@ def evaluate(
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True))
 
     def read(x):
-        return Value(x.val, False) if hasattr(x, "val") else known[x]
+        # Newer JAX has flags and numbers of Python here, without a dtype.
+        return Value(np.asarray(x.val, x.aval.dtype), False) if hasattr(x, "val") else known[x]
 
     for equation in jaxpr.eqns:
         computed = results(equation, [read(x) for x in equation.invars], size, loop)

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from lie_jax.numerics import jax_internals
 from lie_jax.sweeps.batching.scalar_graph import Graph
 
 # An index that is no constant chooses among so many places at most.
@@ -110,11 +111,20 @@ def _zeros(graph: Graph, equation) -> np.ndarray:
     return np.broadcast_to(graph.constants(np.zeros((), aval.dtype)), aval.shape)
 
 
+def _nothing(graph: Graph, equation) -> np.ndarray:
+    """What a reduction makes of no entries, as JAX has it."""
+    aval = equation.outvars[0].aval
+    with jax.ensure_compile_time_eval():
+        empty = np.zeros(equation.invars[0].aval.shape, aval.dtype)
+        (found,) = jax_internals.bind(equation, [empty])
+        return graph.constants(np.asarray(found))
+
+
 def _reduction_rule(primitive: Any) -> Callable:
     def rule(graph: Graph, equation, values):
         rows = _in_front(values[0], equation.params["axes"])
         if not len(rows):
-            return None if equation.primitive.name != "reduce_sum" else [_zeros(graph, equation)]
+            return [_nothing(graph, equation)]
         found = rows[0]
         for row in rows[1:]:
             found = graph.apply(primitive, {}, equation.outvars[0].aval.dtype, found, row)
@@ -184,13 +194,54 @@ def _gather(graph, equation, values):
     operand, indices = values
     known = [graph.value_of(x) for x in indices.reshape(-1).tolist()]
     if any(x is None for x in known):
-        return None
+        return _gather_unknown(graph, equation, operand, indices)
+    found = _gathered(equation, operand, np.asarray(known).reshape(indices.shape))
+    # Nothing but a number fills what is outside.
+    return None if np.any(found < 0) else [found]
+
+
+def _gathered(equation, operand: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Numbers at known indices, -1 for what is outside."""
     params = dict(equation.params, fill_value=-1)
     with jax.ensure_compile_time_eval():
-        index = np.asarray(known, equation.invars[1].aval.dtype).reshape(indices.shape)
+        index = np.asarray(indices, equation.invars[1].aval.dtype)
         found = np.asarray(lax.gather_p.bind(np.asarray(operand, np.int32), index, **params))
-    # Nothing but a number fills what is outside.
-    return None if np.any(found < 0) else [found.astype(int)]
+    return found.astype(int)
+
+
+def _gather_unknown(graph, equation, operand, indices):
+    """Slices of length one along one axis, each chosen among all places."""
+    params, out = equation.params, equation.outvars[0].aval
+    where = params["dimension_numbers"]
+    is_filled = params["mode"] == lax.GatherScatterMode.FILL_OR_DROP
+    if (
+        len(where.start_index_map) != 1
+        or where.operand_batching_dims
+        or where.start_indices_batching_dims
+    ):
+        return None
+    axis = where.start_index_map[0]
+    places, dtype = operand.shape[axis], equation.invars[1].aval.dtype
+    if params["slice_sizes"][axis] != 1 or not 0 < places <= _PLACES:
+        return None
+    if is_filled and (
+        params["fill_value"] is not None or not np.issubdtype(out.dtype, np.floating)
+    ):
+        return None
+    # The axes of the result that are not those of a slice are those of the indices.
+    own = [1 if i in where.offset_dims else n for i, n in enumerate(out.shape)]
+    number = np.broadcast_to(indices[..., 0].reshape(own), out.shape)
+    found = _gathered(equation, operand, np.zeros_like(indices))
+    for place in range(1, places):
+        beyond = graph.apply(lax.ge_p, {}, bool, number, graph.constants(dtype.type(place)))
+        other = _gathered(equation, operand, np.full_like(indices, place))
+        found = graph.apply(lax.select_n_p, {}, out.dtype, beyond, found, other)
+    if is_filled:
+        nothing = graph.constants(out.dtype.type(np.nan))
+        for compare, bound in ((lax.lt_p, 0), (lax.ge_p, places)):
+            outside = graph.apply(compare, {}, bool, number, graph.constants(dtype.type(bound)))
+            found = graph.apply(lax.select_n_p, {}, out.dtype, outside, found, nothing)
+    return [found]
 
 
 def _starts(graph, numbers, shape, sizes):

@@ -10,7 +10,7 @@ from lie_jax.numerics import jax_internals
 def inline(equation: Any, values: Sequence) -> tuple[Any, Sequence] | None:
     """Program and arguments of an equation that is a call, without its rules of derivatives."""
     name, params = equation.primitive.name, equation.params
-    if name in ("jit", "pjit", "closed_call", "core_call"):
+    if name in ("jit", "pjit", "closed_call", "core_call", "eval_jaxpr"):
         return params.get("jaxpr") or params["call_jaxpr"], values
     if name in ("custom_jvp_call", "custom_vjp_call"):
         return params["call_jaxpr"], values

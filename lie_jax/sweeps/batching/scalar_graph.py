@@ -27,6 +27,26 @@ class Unfit(Exception):
     """A program of too many numbers, or of arrays that are not made of numbers."""
 
 
+class Limits(NamedTuple):
+    """The platform for which programs are split, and how large what is split may be.
+
+    Scalars of a loop's body, and entries of its arrays before equal ones and zeros are left out;
+    passes of an unrolled loop, and entries in all of them; entries of a `while` loop's body above
+    which it counts as regular work, not as a rare branch. `share`: the least share of a program's
+    work at which splitting a loop pays for its compilation. `has_loops`: whether longer loops stay
+    loops inside of a graph.
+    """
+
+    platform: str
+    scalars: int
+    entries: int
+    passes: int
+    unrolled: int
+    seldom: int
+    share: float
+    has_loops: bool
+
+
 def as_numpy(dtype: Any) -> np.dtype:
     """Dtype of numbers. Raises `Unfit` for that of random keys, for example."""
     if jnp.issubdtype(dtype, jax.dtypes.extended):
@@ -86,10 +106,12 @@ class Graph:
     the scalars that it needs.
     """
 
-    def __init__(self, limit: int):
+    def __init__(self, limits: Limits, left: int | None = None):
         self.nodes: list[Input | Constant | Operation | Part] = []
         self.blocks: list[Any] = []
-        self.left = limit
+        self.limits = limits
+        # Scalars that it may still have.
+        self.left = limits.scalars if left is None else left
         self._arrays = 0
         self._known: dict[Any, int] = {}
         # Products with constant zeros, which sums leave out.

@@ -18,10 +18,6 @@ from lie_jax.sweeps.batching.batch_last import elementwise
 from lie_jax.sweeps.batching.index_ops import MOVES
 from lie_jax.sweeps.batching.scalar_graph import Graph, Held, Unfit
 
-# Most passes of an unrolled loop, and most scalars in all of them.
-_PASSES, _WRITTEN = 16, 5000
-# Above this size a loop counts as regular work, not as a rare branch.
-_SELDOM = 20_000
 # Numbers of an array, or an array that is given.
 Array = np.ndarray | Held
 
@@ -50,6 +46,22 @@ class Repeat(NamedTuple):
     given: list[int]
     carried: list[int]
     graphs: list[Inner]
+    varies: list[bool]
+
+
+class Passes(NamedTuple):
+    """A scan: numbers given to all passes, those carried, and those of each pass (passes, n).
+
+    The body's results are the carried numbers and the rows of the outputs, `widths` numbers each.
+    """
+
+    inputs: list[int]
+    given: list[int]
+    carried: list[int]
+    slices: np.ndarray
+    body: Inner
+    widths: list[int]
+    reverse: bool
     varies: list[bool]
 
 
@@ -87,6 +99,15 @@ def _trace(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[Array
     return [read(x) for x in jaxpr.outvars]
 
 
+def _branch_of(platform: str, platforms: Sequence[Sequence[str] | None]) -> int:
+    """Index of the platform's branch among those of `jax.lax.platform_dependent`."""
+    own = [i for i, x in enumerate(platforms) if x is not None and platform in x]
+    default = [i for i, x in enumerate(platforms) if x is None]
+    if not own and not default:
+        raise Unfit
+    return (own or default)[0]
+
+
 def _numbers(graph: Graph, array: Array) -> np.ndarray:
     return graph.entries(array) if isinstance(array, Held) else array
 
@@ -101,8 +122,18 @@ def _results(graph: Graph, equation: Any, values: list[Array]) -> Sequence[Array
     numbers = [_numbers(graph, x) for x in values]
     if name == "value_with_rule":
         return numbers[: params["count"]]
+    if name == "platform_index":
+        branch = _branch_of(graph.limits.platform, params["platforms"])
+        return [graph.constants(np.asarray(branch, np.int32))]
+    if name in ("empty", "empty2"):
+        # To be written before it is read.
+        aval = equation.outvars[0].aval
+        return [np.broadcast_to(graph.constants(np.zeros((), aval.dtype)), aval.shape)]
+    if name == "optimization_barrier":
+        # It steers XLA's fusions, which end at a scalar's kernel anyhow.
+        return numbers
     if name == "scan":
-        return _written_out(graph, equation, numbers)
+        return _unroll(graph, equation, numbers)
     aval = equation.outvars[0].aval
     plain = not params.get("sharding") and not params.get("out_sharding")
     if plain and elementwise(equation):
@@ -171,7 +202,7 @@ def _inside(
     carry: Sequence[tuple[Any, bool]] = (),
 ) -> Inner:
     """Graph of a program of arguments that are made of `given` numbers, and of carried arrays."""
-    inner = Graph(graph.left)
+    inner = Graph(graph.limits, graph.left)
     place: dict[int, int] = {}
     for x in given:
         node = graph.nodes[x]
@@ -221,11 +252,12 @@ def _cond(graph, equation, values):
     return _block_results(graph, block, equation)
 
 
-def _written_out(graph, equation, values):
+def _unroll(graph, equation, values):
     params, parts = equation.params, programs.Scan.of(equation)
     length = params["length"]
-    if length > _PASSES or length * programs.weight(parts.body) > _WRITTEN:
-        raise Unfit
+    limits = graph.limits
+    if length > limits.passes or length * programs.weight(parts.body) > limits.unrolled:
+        return _passes(graph, equation, values)
     constants, carry, inputs = parts.split(values)
     order = range(length)[::-1] if params["reverse"] else range(length)
     shapes = [x.aval.shape for x in equation.outvars[parts.carried :]]
@@ -237,6 +269,35 @@ def _written_out(graph, equation, values):
         for whole, row in zip(outputs, results[parts.carried :], strict=True):
             whole[i] = row
     return [*carry, *outputs]
+
+
+def _passes(graph, equation, values):
+    """A scan that stays one."""
+    if not graph.limits.has_loops:
+        raise Unfit
+    params, parts = equation.params, programs.Scan.of(equation)
+    constants, carry, inputs = parts.split([*map(graph.settle, values)])
+    flags, out_flags = parts.varying([_varies(graph, x) for x in values])
+    length, given, start = params["length"], _open(graph, _flat(constants)), _flat(carry)
+    slices = np.concatenate(
+        [np.zeros((length, 0), int), *(x.reshape(length, -1) for x in inputs)], axis=1
+    )
+    jaxpr, _ = jax_internals.unpack(parts.body)
+    avals = [x.aval for x in jaxpr.invars[parts.constants :]]
+    each = [*flags, *(_varies(graph, x) for x in inputs)]
+    body = _inside(graph, parts.body, constants, given, list(zip(avals, each, strict=True)))
+    outputs = equation.outvars[parts.carried :]
+    block = Passes(
+        _open(graph, [*given, *start, *slices.reshape(-1).tolist()]),
+        given,
+        start,
+        slices,
+        body,
+        [math.prod(x.aval.shape[1:]) for x in outputs],
+        params["reverse"],
+        _each_number([*flags, *out_flags], equation),
+    )
+    return _block_results(graph, block, equation)
 
 
 def _while(graph, equation, values):
@@ -256,7 +317,7 @@ def _while(graph, equation, values):
         return _repeat(graph, equation, of_test, of_body, carry, flags)
     except Unfit:
         graph.left = left
-    if programs.weight(params["body_jaxpr"]) > _SELDOM:
+    if programs.weight(params["body_jaxpr"]) > graph.limits.seldom:
         raise Unfit
     (entered,) = trace(graph, params["cond_jaxpr"], [*of_test, *carry])
     return _whole(graph, equation, values, int(entered), _flat(carry))
