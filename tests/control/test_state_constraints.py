@@ -208,7 +208,7 @@ def arm():
 
 @pytest.mark.full
 def test_an_arm_reaches_round_a_sphere_within_the_limits_of_its_joints():
-    """From torques that hold it; multiple shooting checks the optimum."""
+    """From torques that hold it; multiple shooting and interior points check the optimum."""
     system = arm()
     state = lie_jax.State(jnp.asarray(FIRST), jnp.zeros(6))
 
@@ -240,3 +240,11 @@ def test_an_arm_reaches_round_a_sphere_within_the_limits_of_its_joints():
     acting = np.any(np.asarray(best.inequality_multipliers) > 0.0, axis=0)
     assert acting[:12].any() and acting[12:].any()
     assert_allclose(best.cost, shot.cost, rtol=COST)
+    phase = control.Phase(
+        system, RK4, steps=steps, duration=1.0, running=problem["running"], end=problem["end"],
+        path=inequalities, limits=problem["limits"],
+    )  # fmt: skip
+    inner = control.solve(phase, state, guess=control.Guess(inputs=guess))
+    assert bool(inner.converged)
+    assert np.max(np.asarray(along(inner.states.q[1:]))) <= 1e-9
+    assert_allclose(inner.cost, shot.cost, rtol=COST)
