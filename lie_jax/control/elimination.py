@@ -41,13 +41,6 @@ class Policy(NamedTuple):
     values: Float[Array, "C r y"]
 
 
-class Damping(NamedTuple):
-    """Added to the diagonals of the Hessian: of states, and of each input (m,)."""
-
-    states: Float[Array, ""]
-    inputs: Float[Array, " m"]
-
-
 @eqx.filter_jit
 def backward(
     part: Part,
@@ -55,16 +48,15 @@ def backward(
     expansion: Expansion,
     after: Value,
     barrier: Float[Array, ""],
-    damping: Damping,
+    damping: Float[Array, " m"],
 ) -> tuple[Value, Policy]:
-    """Value before a chunk, from that after it, and the policy of its steps."""
+    """Value before a chunk, from that after it, and the policy of its steps, with a damping added
+    to the diagonal of the Hessian along the inputs.
+    """
     r, m = expansion.gaps.shape[1], chunk.u.shape[1]
     slope, hessian = _with_barriers(part, chunk, expansion, barrier)
     ps = slope.shape[1] - r - m
-    diagonal = jnp.concatenate(
-        [jnp.full(r, damping.states), damping.inputs, jnp.zeros(ps, slope.dtype)]
-    )
-    hessian = hessian + jnp.diag(diagonal)[None]
+    hessian = hessian + jnp.diag(jnp.pad(damping, (r, ps)))[None]
 
     def back(value, row):
         gains, before = precede(value, Map(*row), m, ps)

@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float
 from lie_jax.control import ends, nodes, points
 from lie_jax.control.elimination import (
     Bounds,
-    Damping,
     Direction,
     Map,
     Policy,
@@ -228,11 +227,11 @@ def _costate(value: Value, x: Array, shared: Array) -> Array:
 
 
 @eqx.filter_jit
-def _damping(unit: Float[Array, " m"], damping: Array) -> Damping:
-    """In units of the Hessian's diagonal along each input, the largest of them for states."""
+def _damping(unit: Float[Array, " m"], damping: Array) -> Float[Array, " m"]:
+    """In units of the Hessian's diagonal along each input, the largest of them where it is zero."""
+    # States follow from inputs, whose damping is enough in any units of the states.
     most = jnp.max(unit, initial=0.0)
-    most = jnp.where(most > 0.0, most, 1.0)
-    return Damping(damping * most, damping * jnp.where(unit > 0.0, unit, most))
+    return damping * jnp.where(unit > 0.0, unit, jnp.where(most > 0.0, most, 1.0))
 
 
 def substitute(

@@ -1,5 +1,6 @@
 """Arguments of `control.solve` that go wrong, and ends of a search that are no optimum."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -176,3 +177,43 @@ def test_ends_without_a_cost_and_ends_that_cannot_be_met_take_few_iterations():
     with pytest.warns(UserWarning, match="exclude each other"):
         missed = _push(1.0, 0.1)
     assert not bool(missed.converged) and int(missed.iterations) < 40
+
+
+class Falling(OnALine):
+    """An upright pendulum whose angle counts in a unit of its own, with a torque."""
+
+    unit: jax.Array
+
+    @property
+    def nu(self):
+        return 1
+
+    def force(self, t, q, v, u):
+        assert u is not None
+        return self.unit * (jnp.sin(q / self.unit) + u)
+
+
+class Valleys(eqx.Module):
+    """Cost of angles that are no multiple of 2π/3."""
+
+    unit: jax.Array
+
+    def __call__(self, t, q, v, u):
+        return 0.01 * jnp.sum(u**2) + 10.0 * jnp.sum(1.0 - jnp.cos(3.0 * q / self.unit))
+
+
+@pytest.mark.full
+def test_units_of_states_do_not_change_the_way():
+    """Damping of states in units of the inputs led to another optimum, of 16.4, in the second."""
+    costs = []
+    for unit in (1.0, 30.0):
+        phase = control.Phase(
+            Falling(jnp.asarray(unit)), RK4, steps=60, duration=4.0,
+            running=Valleys(jnp.asarray(unit)), end=Rest(jnp.asarray(5.0 * unit)),
+        )  # fmt: skip
+        q = unit * np.linspace(0.3, 5.0, 61)[:, None]
+        guess = control.Guess(states=lie_jax.State(q, 0.0 * q))
+        best = control.solve(phase, lie_jax.State(q[0], np.zeros(1)), guess=guess)
+        assert bool(best.converged)
+        costs.append(best.cost)
+    assert_allclose(costs[1], costs[0], rtol=SEARCH)
