@@ -53,7 +53,7 @@ def start(written, arrays, shapes, size):
         function(*(x.ctypes.data_as(ctypes.c_void_p) for x in (*given, *results)))
         return results
 
-    return jax.pure_callback(call, shapes, *arrays)
+    return jax.pure_callback(call, shapes, *arrays, vmap_method="sequential")
 
 
 class Threads(threads.Threads):

@@ -208,3 +208,17 @@ def test_edges_of_operations_are_those_of_vmap():
         np.testing.assert_array_equal(got[name], expected[name], err_msg=name)
         # Outside of loops, too.
         np.testing.assert_array_equal(lie_jax.batched(edge)(x), jax.vmap(edge)(x), err_msg=name)
+
+
+def test_branches_without_results():
+    def fn(x):
+        def step(carry, _):
+            jax.lax.cond(carry > 1.0, lambda: (), lambda: ())
+            return jnp.sin(carry) * x, carry
+
+        return jax.lax.scan(step, x, None, length=5)
+
+    x = jnp.linspace(0.5, 2.0, 9)
+    got, expected = lie_jax.batched(fn)(x), jax.vmap(fn)(x)
+    for y, z in zip(got, expected, strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-14)

@@ -85,6 +85,8 @@ def test_random_programs(first, form, loop_count):
 EDGES = {
     "float64": [0.0, -0.0, 1.0, -1.5, 2.5, 1e-300, 1e300, np.inf, -np.inf, np.nan],
     "float32": [0.0, -0.0, 1.0, -1.5, 2.5, 1e-30, 1e30, np.inf, -np.inf, np.nan],
+    "uint16": [0, 1, 7, 15, 16, 17, 255, 2**15, 2**16 - 2, 2**16 - 1],
+    "int8": [0, 1, -1, 7, 8, 9, -13, 100, 127, -128],
     "int32": [0, 1, -1, 7, -13, 31, 32, 33, 2**31 - 1, -(2**31)],
     "uint32": [0, 1, 7, 13, 31, 32, 33, 2**31, 2**32 - 2, 2**32 - 1],
     "int64": [0, 1, -1, 7, -13, 63, 64, 65, 2**63 - 1, -(2**63)],
@@ -100,6 +102,14 @@ OF_REALS = {
     "away": lambda x, _: jax.lax.round(x),
     "finite": lambda x, _: jnp.isfinite(x),
     "clamp": lambda x, y: jax.lax.clamp(-jnp.abs(y), x, jnp.abs(y)),
+    "clamp between others": lambda x, y: jax.lax.clamp(x, y, -x),
+    "clamp the other way": lambda x, y: jax.lax.clamp(jnp.abs(y), x, -jnp.abs(y)),
+    "one by max": lambda x, y: 1.0 / jnp.maximum(x, y),
+    "one by min": lambda x, y: 1.0 / jnp.minimum(x, y),
+    **{
+        kind: lambda x, _, kind=kind: (x * 100.0).astype(kind)
+        for kind in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+    },
     "cube": lambda x, _: jax.lax.integer_pow(x, 3),
     "inverse": lambda x, _: jax.lax.integer_pow(x, -2),
     "floor": lambda x, _: jnp.floor(x),
@@ -144,6 +154,29 @@ def test_operations_where_c_differs(dtype, loop_count):
     assert len(loop_count) == 1
     for name, values in expected.items():
         np.testing.assert_array_equal(got[name], values, err_msg=name)
+
+
+PLACES = np.array([2, -1, 0, 7])
+
+
+def test_places_that_the_state_chooses(loop_count):
+    table = jnp.arange(12.0).reshape(4, 3)
+
+    def fn(x, own):
+        def step(carry, k):
+            where = jnp.asarray(PLACES) + (carry > 1.0).astype(int)
+            rows = {mode: table.at[where].get(mode=mode) for mode in ("fill", "clip")}
+            columns = table.at[:, where].get(mode="fill", fill_value=-1.0)
+            return carry + 0.3 * own[k], (rows, columns, own[k])
+
+        return jax.lax.scan(step, x, jnp.arange(5))[1]
+
+    x = jnp.linspace(0.0, 2.0, MEMBERS)
+    own = jnp.arange(5.0 * MEMBERS).reshape(MEMBERS, 5)
+    got, expected = lie_jax.batched(fn)(x, own), jax.jit(jax.vmap(fn))(x, own)
+    for y, z in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(y, z)
+    assert len(loop_count) == 1
 
 
 def _end(save, **options):

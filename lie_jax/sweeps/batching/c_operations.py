@@ -92,6 +92,11 @@ class _Case(NamedTuple):
     def unsigned(self) -> str:
         return type_of(f"uint{8 * self.own.itemsize}")
 
+    @property
+    def wide(self) -> str:
+        """Unsigned integers of 32 bits at least: C makes signed ones of shorter ones."""
+        return type_of(f"uint{max(32, 8 * self.own.itemsize)}")
+
     def function(self, name: str, *x: str) -> str:
         """A function of C's mathematics."""
         if self.own.kind != "f":
@@ -119,7 +124,7 @@ def _bits(sign: str) -> Callable[[_Case], str]:
 
 def _arithmetic(sign: str) -> Callable[[_Case], str]:
     def rule(case):
-        own = f"({case.unsigned})" if case.own.kind == "i" else ""
+        own = f"({case.wide})" if case.own.kind in "iu" else ""
         return f"({case.kind})({own}{case.x[0]} {sign} {own}{case.x[1]})"
 
     return rule
@@ -128,8 +133,12 @@ def _arithmetic(sign: str) -> Callable[[_Case], str]:
 def _extreme(sign: str) -> Callable[[_Case], str]:
     def rule(case):
         a, b = case.x
-        none = f" || {a} != {a}" if case.own.kind == "f" else ""
-        return f"({a} {sign} {b}{none} ? {a} : {b})"
+        if case.own.kind != "f":
+            return f"({a} {sign} {b} ? {a} : {b})"
+        # Of two zeros the positive one is larger.
+        zero = f"{a} + {b}" if sign == ">" else f"-(-{a} - {b})"
+        equal = f"{a} == 0 && {b} == 0 ? {zero}"
+        return f"({a} {sign} {b} || {a} != {a} ? {a} : {equal} : {b})"
 
     return rule
 
@@ -153,7 +162,17 @@ def _select(case: _Case) -> str:
 
 
 def _convert(case: _Case) -> str:
-    return f"{case.x[0]} != 0" if case.out.kind == "b" else f"({case.kind}){case.x[0]}"
+    (x,) = case.x
+    if case.out.kind == "b":
+        return f"{x} != 0"
+    if case.own.kind != "f" or case.out.kind == "f":
+        return f"({case.kind}){x}"
+    # What is too large becomes the largest, and what is no number zero.
+    bounds = np.iinfo(case.out)
+    low, high = (literal(value, case.out) for value in (bounds.min, bounds.max))
+    first, last = (literal(float(value), case.own) for value in (bounds.min, bounds.max))
+    inside = f"{x} <= {first} ? {low} : {x} >= {last} ? {high} : ({case.kind}){x}"
+    return f"({x} != {x} ? ({case.kind})0 : {inside})"
 
 
 def _reinterpretation(case: _Case) -> str:
@@ -210,7 +229,9 @@ def _clamp(case: _Case) -> str:
     low, x, high = case.x
     # A bound that is no number leaves none.
     none = f"{low} != {low} ? {low} : {high} != {high} ? {high} : " if case.own.kind == "f" else ""
-    return f"({none}{x} < {low} ? {low} : {x} > {high} ? {high} : {x})"
+    # The upper bound counts where it is below the lower one.
+    lower = f"({low} > {high} ? {high} : {low})"
+    return f"({none}{x} < {low} ? {lower} : {x} > {high} ? {high} : {x})"
 
 
 def _quotient(case: _Case) -> str:

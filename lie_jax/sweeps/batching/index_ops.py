@@ -224,10 +224,11 @@ def _gather_unknown(graph, equation, operand, indices):
     places, dtype = operand.shape[axis], equation.invars[1].aval.dtype
     if params["slice_sizes"][axis] != 1 or not 0 < places <= _PLACES:
         return None
-    if is_filled and (
-        params["fill_value"] is not None or not np.issubdtype(out.dtype, np.floating)
-    ):
-        return None
+    fill = params["fill_value"]
+    if is_filled and fill is None:
+        if not np.issubdtype(out.dtype, np.floating):
+            return None
+        fill = np.nan
     # The axes of the result that are not those of a slice are those of the indices.
     own = [1 if i in where.offset_dims else n for i, n in enumerate(out.shape)]
     number = np.broadcast_to(indices[..., 0].reshape(own), out.shape)
@@ -237,7 +238,7 @@ def _gather_unknown(graph, equation, operand, indices):
         other = _gathered(equation, operand, np.full_like(indices, place))
         found = graph.apply(lax.select_n_p, {}, out.dtype, beyond, found, other)
     if is_filled:
-        nothing = graph.constants(out.dtype.type(np.nan))
+        nothing = graph.constants(np.asarray(fill, out.dtype))
         for compare, bound in ((lax.lt_p, 0), (lax.ge_p, places)):
             outside = graph.apply(compare, {}, bool, number, graph.constants(dtype.type(bound)))
             found = graph.apply(lax.select_n_p, {}, out.dtype, outside, found, nothing)

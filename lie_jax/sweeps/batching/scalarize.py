@@ -114,10 +114,13 @@ def _numbers(graph: Graph, array: Array) -> np.ndarray:
 
 def _results(graph: Graph, equation: Any, values: list[Array]) -> Sequence[Array]:
     name, params = equation.primitive.name, equation.params
+    if not equation.outvars:
+        # Derivatives leave branches without results.
+        return []
     inner = programs.inline(equation, values)
     if inner is not None:
         return _trace(graph, *inner)
-    if name == "dynamic_slice" and isinstance(values[0], Held):
+    if name == "dynamic_slice" and isinstance(values[0], Held) and not graph.limits.has_loops:
         return _whole(graph, equation, values)
     numbers = [_numbers(graph, x) for x in values]
     if name == "value_with_rule":
