@@ -20,7 +20,8 @@ def architecture() -> str:
     return f"compute_{major}{minor}"
 
 
-@functools.lru_cache(maxsize=64)
+# Sources and PTX have some megabytes each.
+@functools.lru_cache(maxsize=8)
 def ptx(source: str, architecture: str) -> str:
     """PTX of CUDA C++. Raises `RuntimeError` with the compiler's messages."""
     library, program = _library(), ctypes.c_void_p()

@@ -144,7 +144,7 @@ def _evaluate(program: Any, members: list) -> list:
     @run.defjvp
     def _(primals, tangents):
         def map_members(traced, members):
-            return _mapped(program, _fill(constants, places, traced), members)
+            return _map_members(program, _fill(constants, places, traced), members)
 
         return jax.jvp(map_members, primals, tangents)
 
@@ -158,7 +158,7 @@ def _fill(constants: Sequence, places: Sequence[int], arrays: Sequence) -> list:
     return complete
 
 
-def _mapped(program: Any, constants: list, members: Sequence) -> list:
+def _map_members(program: Any, constants: list, members: Sequence) -> list:
     return jax.vmap(lambda *rows: jax_internals.evaluate(program, constants, *rows))(*members)
 
 
@@ -172,14 +172,14 @@ def _of_all(program: Any, constants: list, members: list) -> list:
             "times slower on a GPU. `pip install nvidia-cuda-nvrtc` brings it.",
             stacklevel=2,
         )
-        return _mapped(program, constants, members)
+        return _map_members(program, constants, members)
 
     def in_kernels(*members):
         return _in_kernels(program, constants, members)
 
     # A GPU may be there and the arrays not on it.
     return jax.lax.platform_dependent(
-        *members, cuda=in_kernels, default=lambda *x: _mapped(program, constants, x)
+        *members, cuda=in_kernels, default=lambda *x: _map_members(program, constants, x)
     )
 
 
@@ -187,7 +187,7 @@ def _in_kernels(program: Any, constants: list, members: Sequence) -> list:
     shared, size = [Value(x, False) for x in constants], members[0].shape[0]
     kernels = threads.Threads(program, [*shared, *(Value(x[0], True) for x in members)])
     if not kernels.count:
-        return _mapped(program, constants, members)
+        return _map_members(program, constants, members)
     arguments = [*shared, *(Value(jnp.moveaxis(x, 0, -1), True) for x in members)]
     results = batch_last.evaluate(program, arguments, size, kernels.loop)
     return [jnp.moveaxis(batch_last.members_last(x, size), -1, 0) for x in results]

@@ -321,3 +321,21 @@ def programs(
         return [found, *(shared_run((x, y, n, p), own) for own in (second, of_member))]
 
     return calls
+
+
+# Sums are added in another order, in single precision too, and loops are short and contract.
+TOLERANCES = {"float64": 1e-11, "float32": 1e-4}
+
+
+def check_alike(got: Any, expected: Any, form: Form, exact: bool = False) -> None:
+    """Assert that results of a batch are those of `jax.vmap`; if exact, with the signs of zeros."""
+    for (path, y), x in zip(
+        jax.tree_util.tree_flatten_with_path(expected)[0], jax.tree.leaves(got), strict=True
+    ):
+        name = f"seed and place {jax.tree_util.keystr(path)}, {form}"
+        assert x.shape == y.shape and x.dtype == y.dtype, name
+        # Integers and flags are equal.
+        tolerance = TOLERANCES.get(str(x.dtype), 0.0)
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=name)
+        if exact and str(x.dtype) in TOLERANCES:
+            np.testing.assert_array_equal(np.signbit(x), np.signbit(y), err_msg=name)

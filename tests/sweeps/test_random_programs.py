@@ -2,15 +2,12 @@
 
 import jax
 import jaxtyping
-import numpy as np
 import pytest
 
 import lie_jax
 from tests.sweeps import random_programs
 from tests.sweeps.random_programs import Form
 
-# Sums are added in another order, in single precision too, and loops are short and contract.
-TOLERANCES = {"float64": 1e-11, "float32": 1e-4}
 # One more than what is no vector of numbers.
 MEMBERS = 9
 # Small programs and others that share a loop, and so a compilation: as many as loops that are taken
@@ -39,16 +36,7 @@ def _check(seeds, form, exact, count, depth):
     members = random_programs.arguments(seeds[0], MEMBERS)
     got = jax.jit(lie_jax.batched(fn))(*members)
     expected = jax.jit(jax.vmap(fn))(*members)
-    for (path, y), x in zip(
-        jax.tree_util.tree_flatten_with_path(expected)[0], jax.tree.leaves(got), strict=True
-    ):
-        name = f"seed and place {jax.tree_util.keystr(path)}, {form}"
-        assert x.shape == y.shape and x.dtype == y.dtype, name
-        # Integers and flags are equal.
-        tolerance = TOLERANCES.get(str(x.dtype), 0.0)
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=name)
-        if exact and str(x.dtype) in TOLERANCES:
-            np.testing.assert_array_equal(np.signbit(x), np.signbit(y), err_msg=name)
+    random_programs.check_alike(got, expected, form, exact)
 
 
 def _check_all(first, groups, together, count, depth, kernel_count):

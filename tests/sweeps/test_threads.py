@@ -20,8 +20,6 @@ from tests.sweeps.random_programs import Form
 pytestmark = pytest.mark.skipif(
     shutil.which(c_loops.COMPILER) is None, reason=f"{c_loops.COMPILER} is missing"
 )
-# Sums are added in another order, in single precision too, and loops are short and contract.
-TOLERANCES = {"float64": 1e-11, "float32": 1e-4}
 MEMBERS = 9
 # Of a trajectory of 20 steps: rounding.
 ROUNDING = 1e-13
@@ -71,13 +69,7 @@ def test_random_programs(first, form, loop_count):
     members = random_programs.arguments(seeds[0], MEMBERS)
     got = jax.jit(lie_jax.batched(fn))(*members)
     expected = jax.jit(jax.vmap(fn))(*members)
-    for (path, y), x in zip(
-        jax.tree_util.tree_flatten_with_path(expected)[0], jax.tree.leaves(got), strict=True
-    ):
-        name = f"seed and place {jax.tree_util.keystr(path)}, {form}"
-        assert x.shape == y.shape and x.dtype == y.dtype, name
-        tolerance = TOLERANCES.get(str(x.dtype), 0.0)
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=name)
+    random_programs.check_alike(got, expected, form)
     assert loop_count
 
 
